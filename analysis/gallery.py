@@ -140,7 +140,7 @@ def _lines(table: Table, row: Sequence[str]) -> list[str]:
 
 
 def image(drawings: Sequence[Drawing]) -> tuple[str, str]:
-    """The first figure in base64, for a page that loads nothing, and its title; empty texts if there is no figure."""
+    """The first figure in base64, for a page that loads no files, and its title; empty texts if there is no figure."""
     first = next(iter(drawings), None)
     return (base64.b64encode(first.svg.encode()).decode(), first.title) if first else ("", "")
 

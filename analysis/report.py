@@ -53,7 +53,7 @@ def print_report(
     papers: bool | None = None,
     by: Sequence[str] = (),
 ) -> list[Table]:
-    """Print every table for which there are data, and where the data are; return the tables.
+    """Print every table for which there are data, and the places of the data; return the tables.
 
     Args:
         root: a results folder.
@@ -191,7 +191,7 @@ def _trajectories(root: Path) -> list[Table]:
 
 
 def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
-    """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
+    """Tables for each model and dataset: rates and baselines, differences, pass^k, costs, entropy and branches."""
     steps = baselines.decisions(root, episodes)
     choices = branches.choices(root)
     branching = branches.steps(root) if episodes["branched_steps"].notna().any() else None

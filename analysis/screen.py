@@ -53,7 +53,7 @@ _FURTHER = (
     *partial.CALLS,
     *OF_CASES.values(),
 )
-"""Columns that are read for every episode; there may be a million episodes, so only the screen's columns are read."""
+"""The further columns that the screen needs; no others are read, because there may be a million episodes."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
     "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also after "
@@ -147,7 +147,7 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """The planner with which others are compared; an empty text if there is none, or if only one planner ran.
+    """The planner with which all others are compared; an empty text if none is suitable, or if only one planner ran.
 
     It is `rates.REFERENCE`, or else the first planner in alphabetical order that ran in only one form (not, for
     example, as `react` and as `react[temperature=0]`).
@@ -200,7 +200,7 @@ def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced
 
 
 def _asking(cells: pd.DataFrame) -> set[str]:
-    """The planners that asked, in at least one case, whether the case was resolved; other planners may not ask this."""
+    """The planners that asked, in at least one case, whether the case was resolved; others are not allowed to ask."""
     asked = cells["planner"][cells[rates.CHECKS].fillna(0) > 0]
     return set(map(str, asked.unique()))
 
@@ -224,7 +224,7 @@ def _less(cases: pd.DataFrame, reference: str) -> dict[str, str]:
 
 
 def bar(mean: float, low: float, high: float) -> str:
-    """A mean and its interval, drawn from 0 to 1 in `_BAR` columns; without bounds the mean alone."""
+    """A mean and its interval, drawn from 0 to 1 in `_BAR` columns; only the mean if it has no bounds."""
     if math.isnan(mean):
         return ""
     drawn = [" "] * _BAR

@@ -1,6 +1,7 @@
-"""Quotable first sentences of a report: the planner that solves the most cases, its lead, cost, and significance.
+"""Quotable first sentences of a report: the planner that solves the most cases, its cost and its lead.
 
-All sentences are derived from the tables of results, differences and costs, so that they agree with these tables.
+They also say whether the lead is significant. All sentences are derived from the tables of results, differences and
+costs, so that they agree with these tables.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
 
 
 def _open(differences: Sequence[Row]) -> str:
-    """Planners whose difference from the reference may be chance; number of cases to settle the largest difference."""
+    """The differences from the reference that may be chance, and how many cases would settle the largest of them."""
     ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)

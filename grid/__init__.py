@@ -1,8 +1,8 @@
 """The experiment grid for tool-using LLM agents.
 
 `from grid import sweep, load` runs sweeps as the command line does (`sweep("planner=react,egb_logits")`) and reads
-their results (`load("results/default")`). The names that you need to write your own planners, data sets, robustness
-settings and engines are here as well. Each name is loaded when it is first used; everything else in the package is
+their results (`load("results/default")`). The package also has the names that you need to write your own planners, data
+sets, robustness settings and engines. Each name is loaded when it is first used; everything else in the package is
 private.
 """
 
@@ -150,5 +150,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, for completion."""
+    """The public names, for tab completion."""
     return sorted({"CONF", *_MODULES})

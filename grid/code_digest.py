@@ -1,4 +1,4 @@
-"""A digest of the code on which a class's results depend, which is all definitions that the class reaches in any file.
+"""A digest of the code on which a class's results depend: all definitions that the class reaches, in any file.
 
 A definition is a name that a module binds at its top level: a function, a class or a constant. A definition reaches the
 definitions that it names, including names that lead to a definition through imports and through the public names of
@@ -27,7 +27,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 _CODE = (".py", ".pyc", ".pyi")
 _READERS = ("importlib.resources", "pkgutil")
 _OUTSIDE = ("decorator_list", "args", "bases", "keywords")
-"""Fields of functions and classes that are evaluated outside their scope; names in these fields are not local."""
+"""Fields of a function or class that are evaluated outside its scope; names in these fields are not local."""
 _DROPPED = frozenset({"ctx", "kind", "type_comment", "type_params", "simple"})
 _ANNOTATIONS = frozenset({"annotation", "returns"})
 _TYPING_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
@@ -46,11 +46,11 @@ class Name(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
-    """Sixteen hexadecimal digits of the code that the given definitions reach in their own packages and this package.
+    """Sixteen hexadecimal digits for the code that the given definitions reach in their own packages and this package.
 
     Data files of a package, such as word lists, belong to the definitions that name `__file__` or
-    `importlib.resources`. Such files are next to modules or in folders without modules; files in a project's `conf` do
-    not count. Code is read only once in a process, because a class is not loaded twice either.
+    `importlib.resources`. Only data files next to modules or in folders without modules count; files in a project's
+    `conf` do not. Code is read only once per process, because a class, too, is loaded only once.
 
     Args:
         names: dotted names of definitions, or of modules that count as a whole; no module is imported.
@@ -92,7 +92,7 @@ class Definition:
     names: tuple[Name, ...]
 
     def named(self, digests: Mapping[Name, str]) -> list[str]:
-        """The digests of the named definitions; for a module, the order does not count."""
+        """The digests of the named definitions; a module's are sorted, because their order does not count."""
         found = [digests[one] for one in self.names]
         return found if self.digest else sorted(set(found))
 
@@ -198,7 +198,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _found(dotted: str, own: frozenset[str]) -> Name:
-    """The definition of a dotted name: the longest prefix that is a module, and the definition of the rest in it."""
+    """The definition of a dotted name, looked up in the module that is the longest possible prefix of the name."""
     parts = dotted.split(".")
     for place in range(len(parts), 0, -1):
         module = ".".join(parts[:place])
@@ -258,7 +258,7 @@ class _Scope(NamedTuple):
 
 
 class _Writer:
-    """Writes only the parts of statements that can change a result; names from own packages become definitions."""
+    """Writes only the parts of statements that can change a result; names from `own` packages become definitions."""
 
     def __init__(self, module: _Module, own: frozenset[str]) -> None:
         self._module, self._own = module, own
@@ -273,7 +273,7 @@ class _Writer:
         self._node(statement)
 
     def data(self) -> list[str]:
-        """If the written code reads files: the data files of its package, and of modules that it names as a whole."""
+        """The data files of the code's package and of modules named as a whole; empty if the code reads no files."""
         if not self._reads_files:
             return []
         modules = {self._module.name, *(one.module for one in self.names if one.name is None)}
@@ -371,7 +371,7 @@ class _Writer:
 
 
 def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
-    """The node's non-empty fields that count, the same in all Python versions; includes annotations if `annotated`."""
+    """The node's non-empty fields that count (the same in all Python versions); with annotations if `annotated`."""
     for name in node._fields:
         if name in _DROPPED or (name in _ANNOTATIONS and not annotated):
             continue
@@ -390,7 +390,7 @@ def _chain(node: ast.AST) -> list[str]:
 
 
 def _bound(statement: ast.stmt, package: str = "") -> Iterator[str]:
-    """The names that a statement at a module's top level binds; inside compound statements, also imported names."""
+    """The names that a statement at a module's top level binds; imports count only inside compound statements."""
     if isinstance(statement, _Function | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, _Compound):

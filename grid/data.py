@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _made(name: str, values: Sequence[str]) -> Dataset:
-    """The data set from a config file, with the given values; raises ConfigError."""
+    """The data set from a config file, with the given values; raises ConfigError if it cannot be created from them."""
     changed = OmegaConf.from_dotlist(list(values))
     for group in changed:
         if group != "dataset" or not isinstance(changed[group], DictConfig):
@@ -123,8 +123,8 @@ def counts(dataset: Dataset) -> Table:
 def check(console: Console, dataset: Dataset) -> bool:
     """Print each rule that does not hold, and each skipped task of a user's own file.
 
-    Returns whether all rules hold and no task of a user's own file is skipped. Records of published files may be
-    skipped.
+    Returns whether all rules hold and no task of a user's own file is skipped. Skipped records of published files are
+    not counted as problems.
     """
     broken, ran, not_run = list[str](), 0, Counter[str]()
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:

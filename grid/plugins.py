@@ -40,7 +40,7 @@ _PACKAGE = "the name of a Python package that is in the current folder, on PYTHO
 
 @dataclass(frozen=True)
 class Plugin:
-    """A package by name, with its `folder` on the driver; an installed package has a `distribution` and `version`.
+    """A package's name, and its `folder` on the driver; an installed package has a `distribution` and `version`.
 
     Without a distribution, the plugin consists of its folder.
     """
@@ -52,7 +52,7 @@ class Plugin:
 
     @property
     def conf(self) -> Path:
-        """The folder with the plugin's YAML, which need not exist."""
+        """The folder with the plugin's YAML; the folder need not exist."""
         return Path(self.folder) / "conf"
 
 

@@ -104,7 +104,7 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
 
     Raises:
         AnalysisError: there is nothing to compare, or labels and episodes do not match.
-        DataError: a label is wrong.
+        DataError: the file of labels cannot be read, or a label is invalid.
         StoreError: the folder cannot be read.
     """
     frame = plans.episodes(root)
@@ -155,7 +155,7 @@ MUTATION = "mutation"
 
 @dataclass(frozen=True)
 class Labelled:
-    """A chain with its true verdict; `what` is its mutation, `cluster` its family of goals."""
+    """A chain with its true verdict, its mutation (`what`) and its family of goals (`cluster`)."""
 
     case_id: str
     cluster: str
@@ -167,7 +167,7 @@ class Labelled:
 
 
 def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
-    """Ask a judge with the reference and without it; returns tables that compare all verdicts with the labels."""
+    """Ask a judge both with and without the reference; returns tables that compare all verdicts with the labels."""
     evaluating = evaluator(keys, informed=True)
     chains = list(labelled(count, seed))
     progress = Console(stderr=True)

@@ -1,11 +1,12 @@
 """Export a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
-setting has one log, or several of 1,000 cells if it is large; cells are samples, and trials are epochs. It needs the
-extra: pip install 'agent-grid[inspect]'.
+setting has one log, or several of 1,000 cells if it is large; cells are samples, and trials are epochs. This format
+needs an extra: pip install 'agent-grid[inspect]'.
 
 `otel`: OpenTelemetry traces, sent to the collector at OTEL_EXPORTER_OTLP_ENDPOINT, like the traces of a sweep with
-tracing=otel; --content adds prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
+tracing=otel; --content adds prompts, answers, arguments and results. This format needs an extra: pip install
+'agent-grid[otel]'.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def main() -> int:
 
 
 def _traced(root: Path, content: bool) -> int:
-    """Send all episodes; returns the exit status: 1 if a collector did not accept all of them."""
+    """Send all episodes to a collector; returns the exit status, which is 1 if it did not accept all of them."""
     from grid import store
     from grid.sweeps import traces
 

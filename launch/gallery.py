@@ -1,8 +1,8 @@
 """Run every preset in conf/experiment at a small size, and write an index of all reports.
 
-`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all presets for which these files suffice, each into
-results/gallery/PRESET, with its report; the same command again continues the work. The overrides are keys of a sweep,
-and apply to all presets.
+`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all presets for which these files suffice, and writes
+each preset's results and report to results/gallery/PRESET; the same command again continues the work. The overrides are
+keys of a sweep, and apply to all presets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 
 
 class Preset(Checked):
-    """One preset: its small size, and the published tables that it reproduces (or why there are none).
+    """One preset: its small size, and the published tables that it reproduces (or the reason why there are none).
 
     `published` lists files in analysis/published/tables. `small` has overrides for the small size. `row` has the labels
     of a row in the first published file; the index shows this row. `runs` has further overrides, one list for each
@@ -178,7 +178,7 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     """Read the command line; arguments with `=` after `--only` are overrides.
 
     Raises:
-        ConfigError: there is no such preset, a limit is below 1, or the gallery sets an override's key itself.
+        ConfigError: there is no such preset, a limit is below 1, or an override has a key that the gallery sets itself.
     """
     from grid.sweeps import arguments
 
@@ -290,7 +290,7 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
 
 
 def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> None:
-    """Run the sweeps of a preset, on one cluster for all presets, and make its report."""
+    """Run a preset's sweeps, on the cluster that all presets share, and make the preset's report."""
     from rich.console import Console
 
     from analysis.figures import drawings
@@ -366,7 +366,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
 
 
 class _Cells(ProgressColumn):
-    """The counts of ended cells and of all cells in a sweep, from its folder, because the sweep prints to a file."""
+    """The counts of a sweep's ended cells and of all its cells, from its folder, as its output goes to a file."""
 
     max_refresh = 1.0
 
@@ -389,7 +389,7 @@ class GalleryProgress:
     """A display of the number of presets done, and of the running preset. A context manager.
 
     Args:
-        console: where the progress is shown.
+        console: the console on which the progress is shown.
         into: the gallery's folder.
         presets: the number of presets to run.
     """

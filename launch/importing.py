@@ -1,8 +1,9 @@
 """Import runs of other tools into a results folder: `agent-grid import inspect LOG.eval --into results/<name>`.
 
-`inspect`: logs of Inspect (UK AI Security Institute), `.eval` or `.json`; it needs the extra: pip install
-'agent-grid[inspect]'. `tau2`: the file of results that τ²-bench's own runner writes. Reports, views and power then work
-as for sweeps. Values that a file lacks are null. Importing the same file a second time adds nothing.
+`inspect`: logs of Inspect (UK AI Security Institute), `.eval` or `.json`; this format needs an extra: pip install
+'agent-grid[inspect]'. `tau2`: the file of results that τ²-bench's own runner writes. The commands `report`, `view` and
+`power` then work as they do for a sweep. Values that a file lacks are null. Importing the same file a second time adds
+nothing.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ CANNOT_RUN = 2
 _NO_READER = 128 + 13  # a shell's status for SIGPIPE
 _COMPLETION = ("-sc", "--shell-completion")
 _LISTED = re.compile(r"^([\w./@+]+=[\w./:-]*),.*")
-"""A key with several values; the first value is enough to find out which keys exist."""
+"""A key with several values, of which only the first is kept; one value is enough to find out which keys exist."""
 
 
 class Command(NamedTuple):
-    """A module with `main() -> int`, which reads `sys.argv`, and a text that says what it does."""
+    """A module with `main() -> int`, which reads `sys.argv`, and a text that says what the command does."""
 
     module: str
     text: str
@@ -131,7 +131,7 @@ def _flags(name: str) -> list[str]:
 
 
 def _complete_key(line: str, word: str, main: Callable[[], int]) -> int:
-    """Complete the last word of a sweep's line with Hydra, which alone cannot complete lists (`planner=react,...`)."""
+    """Complete the last word of a sweep's line with Hydra; Hydra itself cannot complete lists (`planner=react,...`)."""
     from hydra.plugins.completion_plugin import CompletionPlugin
     from omegaconf import OmegaConf
 

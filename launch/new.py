@@ -1,7 +1,7 @@
 """Create a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
 
-The files can be run immediately. The files form a package in the current folder (`--package`), which `pip install` can
-install, because a `pyproject.toml` is written too. Nothing is overwritten.
+The files can be run immediately. The files form a package in the current folder (`--package`); a `pyproject.toml` is
+written too, so that `pip install` can install the package. Nothing is overwritten.
 """
 
 from __future__ import annotations

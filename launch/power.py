@@ -1,4 +1,4 @@
-"""How many cases and trials are needed to show a difference in success between two planners.
+"""How many cases and trials are needed to detect a difference in success between two planners.
 
 `agent-grid power results/PILOT --difference 5` estimates the variation of cases, clusters and trials from a sweep of
 both planners; `agent-grid power --simulated planner=react,egb_logits --difference 5` estimates it with the simulated

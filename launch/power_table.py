@@ -40,7 +40,7 @@ from grid.store.schema import LONG
 from grid.sweeps import inline
 
 PLACE = ("model", "dataset", "robustness")
-"""Columns in which both planners of a pilot must agree; if a pilot has several values, `key=value` chooses one."""
+"""Columns in which both planners of a pilot must agree; `key=value` chooses a value if a column has several."""
 _TRIALS = (1, 3, 5)
 _REFERENCE, _OTHER = "the reference", "the other planner"
 _SIZE, _CASE_SD, _DIFFERENCE_SD = 1, 1.0, 0.5
@@ -406,7 +406,7 @@ def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> 
 
 
 def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[str, str]:
-    """The reference and the other planner: the two given names or, without names, the only two planners."""
+    """The reference planner and the other one: the two given names or, without names, the only two planners."""
     if len(there) < 2:
         raise ConfigError("planners", ",".join(there), f"a pilot with two planners; {source} has only one")
     for label in planners:

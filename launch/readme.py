@@ -1,8 +1,8 @@
 """The figures of README.md and BENCHMARKS.md: every block names a command and contains its output.
 
-`python launch/readme.py` lists the blocks; `write NAME...` runs the commands of these blocks and writes the output.
-`write all` begins with the quickest block and can be resumed, because it skips blocks already measured with this code.
-`check NAME RESULTS` compares a block's tables with a sweep's results, but not the times.
+`python launch/readme.py` lists the blocks; `write NAME...` runs the commands of these blocks and writes the output into
+the blocks. `write all` begins with the quickest block and can be resumed, because it skips blocks already measured with
+this code. `check NAME RESULTS` compares a block's tables with a sweep's results, but not the times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from analysis.page.table import Table
 
 
-# Writing the output of a command as README.md and BENCHMARKS.md show it.
+# Writing the output of a command in the form that README.md and BENCHMARKS.md use.
 
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +58,7 @@ _TAIL = 2_000  # number of characters shown from the end of a failed command's o
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures as Markdown, the line about a sweep's times, when the command started, and the seconds that it took."""
+    """Figures as Markdown, the line about a sweep's times, the command's start time, and the seconds that it took."""
 
     figures: str
     times: str
@@ -251,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def every(files: Sequence[Path]) -> dict[str, Block]:
-    """The blocks of the files by name, in their order.
+    """The blocks of the files by name, in the order in which they occur.
 
     Raises:
         GridError: two blocks have the same name, or a marker is malformed or has no end.
@@ -299,7 +299,7 @@ def _named(name: str, blocks: Mapping[str, Block]) -> Block:
 
 
 def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> list[Block]:
-    """The blocks not yet measured with this code, shortest first; prints the skipped ones, and the time for the rest.
+    """The blocks not yet measured with this code, quickest first; prints the skipped blocks and the time for the rest.
 
     A block whose folder is not given is skipped. The time is that of the last measurement, if the block states it.
     """
@@ -370,7 +370,7 @@ _NO_FIGURES = (":!*.md", ":!docs", ":!tests", ":!launch/readme.py")  # files on 
 def commit_of(folder: Path) -> str | None:
     """The short commit of a checkout; None outside a checkout.
 
-    It ends in `-dirty` if files other than those with figures have changed.
+    The commit ends in `-dirty` if files other than those with figures have changed.
     """
     try:
         commit = _git(folder, "rev-parse", "--short", "HEAD")
@@ -380,7 +380,7 @@ def commit_of(folder: Path) -> str | None:
 
 
 def is_of_this_code(measured: str) -> bool:
-    """Whether only pages, docstrings and comments have changed since the commit of a block's last line."""
+    """Whether only pages, docstrings and comments have changed since the commit that a block's last line names."""
     found = re.match(r"measured at ([0-9a-f]{7,40}) on ", measured)
     if found is None:
         return False

@@ -173,7 +173,7 @@ def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] |
     """Write `report.html` into a results folder, completely or not at all; returns its path.
 
     The page shows the figures in `drawn`. If `drawn` is None, this function draws the figures, and unknown cells are
-    counted as the surrounding `analysis.load.unknowns.counted` says.
+    counted as the surrounding context manager `analysis.load.unknowns.counted` says.
 
     Raises:
         StoreError: the folder cannot be read or written to.
@@ -207,7 +207,7 @@ def write_whole(path: Path, page: str) -> None:
 
 
 def write_tables(folder: Path, tables: Sequence[Table]) -> None:
-    """Write every table as Markdown, CSV and LaTeX, to files named after its position and name.
+    """Write every table as Markdown, CSV and LaTeX, to files named after the table's position and name.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -218,7 +218,7 @@ def write_tables(folder: Path, tables: Sequence[Table]) -> None:
 
 
 def write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
-    """Write every figure as PDF and SVG, to files named after its position and name.
+    """Write every figure as PDF and SVG, to files named after the figure's position and name.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -232,7 +232,7 @@ def _in_form(form: str, drawing: Any) -> bytes:
 
 
 def _write_all(folder: Path, parts: Sequence[Any], forms: Mapping[str, Callable[[Any], str | bytes]]) -> None:
-    """Write each part in each form; `forms` maps a file's ending to the function that makes that form."""
+    """Write each table or figure in each form; `forms` maps a file's ending to the function that makes that form."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, part in enumerate(parts, 1):
@@ -254,7 +254,7 @@ def follow(folder: Path, console: Console) -> None:
     """Show the progress that a sweep writes to its folder, from any machine with access to it, until the sweep ends.
 
     Raises:
-        StoreError: no sweep has written its progress, or the file is broken or gone.
+        StoreError: no sweep has written its progress, or the progress file is broken or gone.
     """
     if not console.is_terminal:
         for text in _states(folder):
@@ -322,7 +322,7 @@ def _told(folder: Path, patience: float) -> Told:
 
 
 COMPARISON = "comparison.html"
-"""The name of the comparison's page, which is in the second folder, because a run is compared with earlier runs."""
+"""The file name of the comparison's page, in the second folder, because a run is compared with earlier runs."""
 _WIDTHS = (100, 160, 10_000)
 """Widths in columns; a table is printed at the first width that fits. Lists stay short at every width."""
 

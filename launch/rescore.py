@@ -41,7 +41,10 @@ _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parq
 
 
 def main() -> int:
-    """Exit status 2 if the command cannot run, 1 if the evaluator stops or values differ without a change, else 0."""
+    """Exit status 2 if the command cannot run, 1 if the evaluator stops or a value is wrong, else 0.
+
+    A value is wrong if it differs although nothing that it depends on has changed.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/NAME")
     parser.add_argument(

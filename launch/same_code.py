@@ -1,10 +1,10 @@
 """Make today's code count as the code of an earlier checkout: `python launch/same_code.py FOLDER`.
 
-Use it after a change to configured classes that changes no result, once you have compared rows from before and after:
-stored cells then keep their ids. The code that each class reaches is digested in both checkouts; if the two digests
-differ, a line is written to `grid/settings/same_code.txt`. The first digest in a line is today's, and the second is the
-oldest. Combinations of several robustness settings get no line, so their cells run again unless `accept_code=true`
-keeps them.
+Use it if you have changed the code of configured classes, and have checked, by comparing rows from before and after,
+that no result is different: stored cells then keep their ids. The code that each class reaches is digested in both
+checkouts; if the two digests differ, a line is written to `grid/settings/same_code.txt`. The first digest in a line is
+today's, and the second is the oldest. Combinations of several robustness settings get no line, so their cells run again
+unless `accept_code=true` keeps them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The entropy above which `egb_tree` should branch: `agent-grid threshold results/PILOT [results/TESTED ...]`.
 
-A pilot is a sweep of exact choices on cases that are not tested: planner=egb_logits planner.trajectories=1 trials=1.
-The command reads the first passes of the pilot, and prints the threshold that best separates wrong decisions from right
-ones (Youden's J), with an interval and the keys to set. Further folders have results on tested cases: they are read
-first, and the command stops if any of these cases is also in the pilot.
+A pilot is a sweep that makes exact choices on cases not used for testing: planner=egb_logits planner.trajectories=1
+trials=1. The command reads the pilot's first pass through each case, and prints the threshold that best separates wrong
+decisions from right ones (Youden's J), with an interval and the keys to set. Further folders have results on the cases
+used for testing. These folders are read first, and the command stops if any of these cases is also in the pilot.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
 
 
 def _read_ahead(runs: Sequence[Run], found: threading.Event) -> None:
-    """Prepare the indexes that the first page needs, and compare files' hashes before a case is requested.
+    """Prepare the indexes that the first page needs, and check the files' hashes before a case is requested.
 
     `found` is set just before the first folder's rows are read.
     """

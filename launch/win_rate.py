@@ -152,7 +152,7 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
     return Evaluating(label, dict(model), how, shared.cluster, price, shared.budget.money)
 
 
-# Comparing a sweep's finished episodes with a reference planner's episodes; an evaluator decides.
+# Comparing a sweep's finished episodes with a reference planner's episodes; an evaluator decides which is better.
 
 
 _AT_ONCE = 32

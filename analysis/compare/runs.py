@@ -38,7 +38,7 @@ Key: TypeAlias = "tuple[str, ...]"
 
 @dataclass(frozen=True)
 class Run:
-    """A results folder: `cells` has a row per cell; its `place` is the index of the cell's setting in `settings`."""
+    """A results folder: `cells` has a row per cell; a row's `place` is the index of its setting in `settings`."""
 
     root: Path
     cells: pd.DataFrame
@@ -80,7 +80,7 @@ class Matched:
 
     @cached_property
     def versions(self) -> Asked:
-        """The versions with which each run produced each setting; columns: `pair`, LABELS, `run` and VERSIONS."""
+        """The versions with which each run produced each setting's cells; columns: `pair`, LABELS, `run`, VERSIONS."""
         return self._ask(_VERSIONS, versions=", ".join(VERSIONS))
 
     def _ask(self, template: str, **parts: str) -> Asked:
@@ -135,8 +135,8 @@ def matched(first: Run, second: Run) -> Matched:
     are the same apart from these changes.
 
     Raises:
-        AnalysisError: the runs have no setting in common, or no setting has a case in common; the error lists the
-            settings or cases of each run.
+        AnalysisError: the runs share no setting, or the settings that they share have no case in common; the error
+            lists the settings or cases of each run.
     """
     runs = (first, second)
     shared = [part for part in PARTS if part in SAME or not _each_its_own(part, runs)]
@@ -162,7 +162,7 @@ def _each_its_own(part: str, runs: tuple[Run, Run]) -> bool:
 def _paired(
     runs: tuple[Run, Run], left: tuple[set[int], set[int]], shared: Sequence[str], written: Callable[[str], str]
 ) -> list[tuple[int, int]]:
-    """The indices of paired settings; the indices of both settings are removed from `left`.
+    """The indices of each pair of settings; both indices are removed from `left`.
 
     Settings with the same id are paired first. Then two settings are paired if each is the only one with its labels in
     its run.
@@ -253,11 +253,11 @@ ORDER BY ALL"""
 def compared(matched: Matched) -> pd.DataFrame:
     """One row per pair of settings: LABELS, counts, and the changes from the first run (a) to the second (b).
 
-    Columns with counts: `cases` and `clusters` that both runs have, `cells_a` and `cells_b` (the cells of these cases
-    in each run), `changed` (cases whose contents differ), and `known` (cases whose success is known in both runs).
-    Columns over the known cases: `success_a` and `success_b` with `_low` and `_high`, their paired `difference` with
-    its bounds and `p`, and `p_holm` (Holm's correction over all rows). `up` and `down` are the numbers of cases that
-    flipped to success and to failure. The ratios of COSTS (b / a) have bounds, and are NaN if a run has no value.
+    Columns with counts: `cases` and `clusters` (those that both runs have), `cells_a` and `cells_b` (the cells of these
+    cases in each run), `changed` (cases whose contents differ), and `known` (cases whose success is known in both
+    runs). Columns over the known cases: `success_a` and `success_b` with `_low` and `_high`, their paired `difference`
+    with its bounds and `p`, and `p_holm` (Holm's correction over all rows). `up` and `down` are the numbers of cases
+    that flipped to success and to failure. The ratios of COSTS (b / a) have bounds, and are NaN if a run has no value.
     """
     rows = [
         {label: own[label].iloc[0] for label in LABELS} | _row(own.set_index([CLUSTER, "case_id"]))

@@ -38,7 +38,7 @@ from grid.core.errors import one_line
 from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
-"""Maximum number of rows of a list that a terminal shows."""
+"""A terminal shows at most this number of rows of a list."""
 _LEVEL = 0.05
 _NAMED = 8  # maximum number of settings that a note names
 _CUT = 60  # maximum length of a value in a terminal, in characters
@@ -342,7 +342,7 @@ def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) 
     `unknown` says how to count cells whose success is not known (`unknowns.counted`).
 
     Raises:
-        AnalysisError: both are the same folder, a folder is empty, or the runs have no setting or no case in common.
+        AnalysisError: the two folders are the same, a folder is empty, or the runs share no setting or no case.
         StoreError: a folder cannot be read.
     """
     if first.resolve() == second.resolve():

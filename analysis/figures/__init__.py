@@ -1,11 +1,11 @@
-"""All drawings of a results folder.
+"""All drawings that are made from a results folder.
 
 `drawings` lists all drawings, and draws the figures of the planning-horizon study. `plans` and `search` draw the
 figures for the modules of the same names in `tables`. A figure for a single table is in that table's file in `tables`;
 for example, cost against success is in `tables/frontier`.
 
-This package imports all packages that come before it. All names that `from analysis import figures` provided before
-this package existed can still be imported from here.
+This package imports all packages that the list in `analysis` names before it. All names that were in `analysis.figures`
+before it was a package can still be imported from here.
 """
 
 from analysis.figures.drawings import success_against, tokens

@@ -1,4 +1,4 @@
-"""The ordered list of all figures of a results folder, and the figures of the planning-horizon study."""
+"""The ordered list of all figures for a results folder, and the figures of the planning-horizon study."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _of_trajectories(root: Path) -> list[Drawing]:
 
 
 def _of_study(root: Path) -> list[Drawing]:
-    """Success against depth and against breadth, and tokens, if both of the study's planners ran."""
+    """The figures of the planning-horizon study; none if one of its two planners did not run."""
     episodes = study.rows(root, [provenance.ENGINE])
     if not study.both(episodes):
         return []
@@ -93,7 +93,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
 
 
 def _correlations(cases: pd.DataFrame) -> list[str]:
-    """The correlation of the two kinds of breadth, and the number of cases, for each data set in which both vary."""
+    """For each data set in which both kinds of breadth vary: their correlation, and the number of cases."""
     found = []
     for dataset, own in cases.groupby("dataset", sort=True, observed=True):
         if own["breadth"].nunique() > 1 and own["breadth_edges"].nunique() > 1:
@@ -142,10 +142,10 @@ Numbers = npt.NDArray[np.float64]
 
 
 def instances(episodes: pd.DataFrame) -> str:
-    """Figure 3: the number of cases by depth and breadth, with one panel per dataset; an SVG element.
+    """Figure 3 as an SVG element: the number of cases by depth and breadth, with one panel per dataset.
 
-    Depth and breadth are counted in calls (§3.1). Each cell of the grid shows its number of cases, or nothing if it has
-    no case.
+    Depth and breadth are counted in calls (§3.1). Each square of the figure shows its number of cases, or nothing if
+    it has no case.
     """
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     groups = list(cases.groupby("dataset", sort=True, observed=True))
@@ -159,7 +159,7 @@ def instances(episodes: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """§4.4: the change in success, in points, from forgiving to strict tools, by planner; an SVG element.
+    """§4.4 as an SVG element: the change in success, in points, from forgiving to strict tools, by planner.
 
     `changes` are table 4's rows. The heatmap has one row per dataset and one column per model.
     """
@@ -168,7 +168,7 @@ def robustness(changes: pd.DataFrame) -> str:
 
 
 def repeated(shares: pd.DataFrame) -> str:
-    """§4.5: the share, in %, of episodes with a repeated call, by planner and definition; an SVG element.
+    """§4.5 as an SVG element: the share, in %, of episodes with a repeated call, by planner and definition.
 
     `shares` are table 5's rows. The heatmap has one row per dataset and robustness setting, and one column per model.
     """
@@ -254,7 +254,7 @@ def _short(text: object) -> str:
 
 
 def success_against(episodes: pd.DataFrame, column: str) -> str:
-    """Success by depth or breadth for FH and SH, a panel for each dataset, model and robustness; an SVG element.
+    """An SVG element: success of FH and SH by depth or breadth, with a panel for each dataset, model and robustness.
 
     A point is the mean over cases of each case's mean over trials; bars are 95% intervals (`intervals.share`).
     """
@@ -273,7 +273,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
 
 
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
-    """Mean input and output tokens per case for FH and SH, one line per row of table 2 (`comparisons`); an SVG element.
+    """An SVG element: mean input and output tokens per case for FH and SH, one line per row of table 2 (`comparisons`).
 
     Bars are 95% intervals (Student's t over clusters, on the logarithm of the mean).
     """

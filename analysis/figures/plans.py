@@ -71,7 +71,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
 
 
 def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
-    """Figure 3: the share of plans with each error, a panel for each model, data set and kind of planning."""
+    """Figure 3: the share of plans with each error, with a panel for each model, data set and kind of planning."""
     own, query = diagnosed(cells, [HOLISTIC, STEPWISE])
     if own.empty:
         return []
@@ -93,7 +93,7 @@ def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
 
 
 def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
-    """Figures 58 and 59: the errors of several models on one data set, by each planner."""
+    """Figures 58 and 59: the errors of several models on one data set, for each planner."""
     own, query = diagnosed(cells, NAMES)
     own = own[own.groupby(SETTING[1:], observed=True)["model"].transform("nunique") > 1]
     if own.empty:

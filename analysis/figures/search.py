@@ -44,7 +44,7 @@ _ASKED = (
 def drawings(root: Path) -> list[Drawing]:
     """Figures 3 and 4, and success against cost, for each model, dataset, outline and budget.
 
-    There are no drawings if no planner searched or reached a budget.
+    There are no drawings if no planner searched and none reached a budget.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -131,7 +131,7 @@ class _Style(NamedTuple):
 
 
 def anytime(curve: pd.DataFrame, name: str) -> str:
-    """Success, seconds, and marginal gain per second, against the limit of executed calls (figure 3); an SVG element.
+    """Figure 3 as an SVG element: success, seconds, and marginal gain per second, against the limit of executed calls.
 
     `curve` are the rows of `search_cells.curve`. Each robustness setting has a row of panels; bars are 95% intervals.
     """
@@ -157,7 +157,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                     axis.set_ylim(-0.02, 1.02)
                 elif measure == _GAIN:
                     _signed(axis, own[measure])
-                elif (own[measure] > 0).any():  # planners differ by orders of magnitude
+                elif (own[measure] > 0).any():  # planners' seconds differ by orders of magnitude
                     axis.set_yscale("log", nonpositive="clip")
                     points.plain(axis.yaxis, own.loc[own[measure] > 0, measure])
         legend(axes)
@@ -167,7 +167,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
 
 
 def trees(quartiles: pd.DataFrame, name: str) -> str:
-    """The numbers of nodes, executions and rollouts per tree, as medians with quartiles (figure 4); an SVG element."""
+    """Figure 4 as an SVG element: the numbers of nodes, executions and rollouts per tree, as medians with quartiles."""
     settings = list(quartiles["robustness"].unique())
     names = [size for size in search_cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
 
@@ -192,7 +192,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
 
 
 def frontier(compared: pd.DataFrame, name: str) -> str:
-    """Success against tokens and against seconds; an SVG element.
+    """An SVG element: success against tokens and against seconds.
 
     A line joins the undominated planners (`search_cells.compared`); dominated planners are grey. A planner is not drawn
     if its cost is 0 or not known.
@@ -220,7 +220,7 @@ def drawable(compared: pd.DataFrame) -> bool:
 
 
 def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
-    """A style for each planner, which depends on alphabetical order and on whether the planner asked (`_ASKED`)."""
+    """Each planner's style, by alphabetical place and by whether it asked whether cases were resolved (`_ASKED`)."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
         str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)
@@ -248,7 +248,7 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
 def _signed(axis: Axes, gains: pd.Series[float]) -> None:
     """Make the axis logarithmic on both sides of 0, and linear between the smallest gains.
 
-    This is because the planners' gains differ by orders of magnitude.
+    The axis has this scale because the planners' gains differ by orders of magnitude.
     """
     sizes_ = gains[gains != 0].abs().dropna()
     if sizes_.empty:

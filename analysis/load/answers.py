@@ -1,4 +1,4 @@
-"""Facts about answers: which models gave them, which have no token counts, and which could not be read."""
+"""Facts about answers: which models gave them, and which answers have no token counts or could not be read."""
 
 from __future__ import annotations
 

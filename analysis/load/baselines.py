@@ -3,9 +3,9 @@
 They are: the retriever's first tool, the retriever's ceiling, chance, constant answers, fixed ways to end an episode,
 and the share of solvable cases.
 
-The first three are computed from first-pass decisions on a followed outline, which record the number of options and the
-rank of the reference's tool. These three do not depend on the planner, because only one decision counts per substep:
-the one that occurred most often.
+The first three baselines are computed from first-pass decisions on a followed outline, which record the number of
+options and the rank of the reference's tool. These three do not depend on the planner, because only one decision counts
+per substep: the one that occurred most often.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OF_CASES = {
     SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success",
     NOTHING: "nothing_success", TRANSFER: "transfer_success",
 }  # fmt: skip
-"""Baselines whose success is the share of cases for which a column of `episodes` is true, each with this column."""
+"""Baselines whose success is the share of cases for which a column of `episodes` is true, each mapped to its column."""
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
 _RETRIEVAL = """SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases,
   avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy, avg(success) AS success

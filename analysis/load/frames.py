@@ -255,7 +255,11 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def models(root: Path) -> dict[str, str]:
-    """Map each stored model label to the model's name in tables, if the two differ; raises StoreError."""
+    """Map each stored model label to the model's name in tables, if the two differ.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
 
     def made() -> dict[str, str]:
         found = shown_labels.short(map(str, rows(root, ["model"], categories=["model"])["model"].unique().to_pylist()))

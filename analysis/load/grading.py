@@ -11,7 +11,7 @@ from analysis.load import unknowns
 from grid.core.engine import EVALUATOR
 
 COLUMN = "graded_success"
-"""The derived column: whether the evaluator called the answer correct; in settings without verdicts, the success."""
+"""The derived column: whether the evaluator called the answer correct, or the success in settings without verdicts."""
 SOURCES = ("verdict",)
 """Columns that are read in addition to the usual columns of `load.episodes`."""
 CORRECT = "correct"
@@ -19,7 +19,10 @@ CORRECT = "correct"
 
 
 def added(cells: pd.DataFrame) -> pd.DataFrame:
-    """Add COLUMN to cells with the columns SOURCES; unknown verdicts count like unknown successes (`unknowns`)."""
+    """Add COLUMN to cells that have the columns SOURCES.
+
+    Unknown verdicts are treated in the same way as unknown successes (`unknowns`).
+    """
     verdict = cells["verdict"].astype(object)
     known = verdict.notna()
     right = (verdict == CORRECT).astype("float64").where(known | (unknowns.how_counted() == unknowns.FAILURE))

@@ -1,4 +1,4 @@
-"""Gaps in the figures, which every report names: missing cells, spent budgets, failed calls and skipped records."""
+"""Every report names the gaps in its figures: missing cells, spent budgets, failed calls and skipped records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALLS = "tool_calls", "failed_calls"
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: the columns `SETTING`, and the numbers of `done` and of `planned` cells.
+    """One row per setting, with the columns `SETTING`, and the numbers of cells in the columns `done` and `planned`.
 
     The sweep's own record gives the number of planned cells, and names the settings that have no cells yet. Settings
     without cells come last. A folder has no record if it was made before sweeps kept one, or if it was gathered from
@@ -81,7 +81,7 @@ def lines(plan: pd.DataFrame) -> list[str]:
     ]
 
 
-# Records that data sets skipped. Notes under tables name these records, because no rate covers them.
+# Records that data sets skipped. Notes under tables report these records, because no rate includes them.
 
 
 _KINDS = 5
@@ -89,7 +89,7 @@ _KINDS = 5
 
 
 def skipped(root: Path) -> dict[str, str]:
-    """Map the label of each data set that left out records to a line about them; empty if the runs recorded none.
+    """Map the label of each data set that skipped records to a line about these; empty if the runs recorded none.
 
     Raises:
         StoreError: the record cannot be read.
@@ -98,7 +98,7 @@ def skipped(root: Path) -> dict[str, str]:
 
 
 def with_skipped(tables: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
-    """The tables, with the lines about a table's data sets added to its notes."""
+    """The tables, each with the lines about its data sets added to its notes."""
     return [replace(table, notes=[*table.notes, *_shown(table, lines)]) for table in tables]
 
 
@@ -135,7 +135,7 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
 
 
 def failing(episodes: pd.DataFrame) -> list[str]:
-    """A line for each model and data set for which over nine tenths of a planner's undisturbed tool calls failed.
+    """A line for each model and data set if, without disturbances, over nine tenths of a planner's tool calls failed.
 
     `episodes` are cells with the columns `CALLS`. The failures count against the planner, but the cause may be a tool,
     a key or a reference to an earlier result.

@@ -22,7 +22,7 @@ from grid.core.engine import ASKED
 from grid.imports import IMPORTED, RECORDED
 
 COLUMNS = ("engine", "config")
-"""Columns that are read for every episode in addition to the columns of other tables."""
+"""Columns of `episodes` that `lines` and `made_up` need in addition to the columns that tables need."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
     "lexical": "{}: a lexical engine (word overlap, no training), which is not a language model; its figures say "
@@ -57,7 +57,11 @@ def headline(root: Path) -> str:
 
 
 def lines(root: Path) -> list[str]:
-    """The first line, then lines on keys that requests left out and on incomplete settings. Raises StoreError."""
+    """The first line, then lines on keys that requests left out and on incomplete settings.
+
+    Raises:
+        StoreError: the folder or the record of its runs cannot be read.
+    """
 
     def made() -> list[str]:
         episodes = frames.episodes(root, COLUMNS)
@@ -99,7 +103,7 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """For each data set that differs from its paper's: its label, and which comparisons with the paper are valid."""
+    """Map each data set that differs from its paper's data to a line on which comparisons with the paper are valid."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
@@ -121,7 +125,7 @@ def model_line(name: str, engine: object) -> str:
 
 
 def _origin(config: str | None) -> str:
-    """The file from which a row was imported; an empty text for other rows."""
+    """The file from which a row was imported; an empty text if the row was not imported."""
     found = json.loads(config or "{}").get(IMPORTED)
     if not found:
         return ""
@@ -131,7 +135,7 @@ def _origin(config: str | None) -> str:
 
 
 def _data(name: str, version: str, config: object) -> str:
-    """A data set's kind, from its file in conf/dataset and its version."""
+    """A data set's kind, derived from its label, its version and the config."""
     if isinstance(config, str) and _origin(config):
         return f"{name} (imported)"
     plain = frames.name_of(name)
@@ -330,12 +334,12 @@ def _engine(fact: dict[str, Any]) -> str:
     return f"{told} ({fact['engine_version']})" if fact["engine_version"] else told
 
 
-# Texts on the simulated policy: the notice in captions, and the policy's estimates next to the closed form.
+# The simulated policy: the notice about it in captions, and its estimated success next to the closed form.
 
 
 ENGINE, EXPECTED = "engine", "expected_success"
 SIMULATED_COLUMNS = (ENGINE, EXPECTED)
-"""Columns that are read for every episode in addition to the columns of other tables."""
+"""Columns of `episodes` that `simulated_notice` and `closed_form` need in addition to the columns that tables need."""
 SIMULATED = "simulated"
 _TOLD = {
     SIMULATED: "simulated policy: it is not a language model and is told the answers",
@@ -362,7 +366,7 @@ def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) 
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """Success of single-pass planners next to their expected success; no table without a simulated policy."""
+    """A table of single-pass planners' success next to their expected success; no table if no simulated policy ran."""
     where = f"{EXPECTED} IS NOT NULL AND success IS NOT NULL"
     asked = queries.ask(episodes, queries.of_cases(["success", EXPECTED], where))
     if asked.rows.empty:

@@ -72,8 +72,8 @@ def of_cases(
 ) -> str:
     """A query for each case's means over trials, by setting and `keys`; intervals are computed from these means.
 
-    `values` are columns, or SQL expressions by name; `further` are other aggregates. `source` is the table of the
-    cells, which may have further columns.
+    `values` are columns, or SQL expressions keyed by name; `further` are additional aggregates. `source` is the table
+    of the cells, which may have further columns.
     """
     named = values if isinstance(values, Mapping) else {value: value for value in values}
     means = [f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items()]
@@ -164,7 +164,7 @@ def _value(text: str) -> str:
 
 
 def shapes(root: Path, condition: str) -> str:
-    """A query for the depth and breadth of each case's reference, by both definitions."""
+    """A query for the depth and breadth of each case's reference; the depth is counted in calls and in dependencies."""
     return (
         f"{latest(root)}\nSELECT DISTINCT dataset, case_id, depth, breadth, depth_edges, breadth_edges\n"
         f"FROM e WHERE depth IS NOT NULL AND {condition}\nORDER BY ALL"

@@ -60,9 +60,9 @@ def how_counted() -> Unknown:
 
 
 def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFrame:
-    """The cells with COLUMN; `success` is 0 for unknown cells if they currently count as failures.
+    """The cells with COLUMN added; `success` is 0 for unknown cells if these currently count as failures.
 
-    A setting has no success at all if none of its cells has a known success although at least one cell ended with
+    Success is not defined for a setting if none of its cells has a known success although at least one cell ended with
     status `ok` and without unreadable verdicts. No cell of such a setting counts as unknown.
 
     Args:
@@ -81,9 +81,9 @@ def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFra
 
 
 def sql(cells: str, told: bool = False) -> str:
-    """A DuckDB query for cells with the changes that `applied` makes.
+    """A DuckDB query for the rows of the query `cells`, with the changes that `applied` makes.
 
-    The query is returned unchanged unless unknown cells count as failures or `told` asks for COLUMN.
+    `cells` is returned unchanged unless unknown cells count as failures or `told` asks for COLUMN.
     """
     failures = _counted.get() == FAILURE
     if not (failures or told):
@@ -99,7 +99,7 @@ def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """For each group by the columns `by`: `cells`, COLUMN (the number of unknown cells), LEAST and LARGEST.
 
     LEAST is the success if all unknown cells failed, LARGEST the success if all of them succeeded. Like success, both
-    are means over cases of the means over trials. Both are NaN if a setting has no success.
+    are means over cases of the means over trials. Both are NaN if success is not defined for a setting.
     """
     known = cells["success"].mask(cells[COLUMN])
     filled = cells.assign(
@@ -113,7 +113,7 @@ def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def warnings(cells: pd.DataFrame) -> list[str]:
-    """A line for each setting whose share of unknown cells exceeds MOST: number, reasons, and bounds of success.
+    """A line for each setting whose share of unknown cells exceeds MOST: their number and reasons, and success bounds.
 
     Args:
         cells: the cells of `load.episodes`.
@@ -134,7 +134,7 @@ def warnings(cells: pd.DataFrame) -> list[str]:
 
 
 def left_open(cells: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `bounds`, by LABELS, for the settings whose share of unknown cells exceeds MOST."""
+    """The rows of `bounds`, grouped by LABELS, for the settings whose share of unknown cells exceeds MOST."""
     found = bounds(cells if cells[COLUMN].any() else cells[:0], LABELS)
     return found[found[COLUMN] > MOST * found["cells"]]
 
@@ -205,7 +205,7 @@ def noted(tables: Sequence[Table]) -> list[Table]:
     """The tables, each with a note for every reason why one of its means has no 95% interval.
 
     The notes depend only on a table's values: its columns `cases` and `clusters`, and each column `NAME_low` or `low`
-    with its mean.
+    together with the column of the mean.
     """
     return [replace(table, notes=[*table.notes, *_notes(table)]) for table in tables]
 
@@ -234,7 +234,7 @@ def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
 
 
 def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> str | None:
-    """The means of a row that have no bounds, and the reason; None if all have bounds or clusters are not counted.
+    """The means without bounds in a row, and the reason; None if all means have bounds or clusters are not counted.
 
     If there are several clusters, some means of a row may have bounds, so the means without bounds are named.
     """

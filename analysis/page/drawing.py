@@ -35,7 +35,8 @@ _DPI = 72
 """SVG units per inch; a unit is a point."""
 _UNTOLD = ("Date", "Creator", "Format", "Type")
 _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
-"""Padding around a panel and its texts, in inches; a panel's minimum share of a figure; maximum number of passes."""
+"""Padding in inches around a panel and its texts; minimum size of a panel, as a share of the figure; maximum number of
+layout passes."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
 """The margins and gaps of panels before their texts are measured, as fractions of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
@@ -90,7 +91,7 @@ def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes,
 
 
 def headed(axis: Axes, rows: pd.DataFrame) -> None:
-    """Write above a panel the model, data set and robustness setting of its rows, the last on its own line."""
+    """Write above a panel the model, data set and robustness setting of its rows; the setting is on a second line."""
     model, dataset, robustness = (str(rows[name].iloc[0]) for name in ("model", "dataset", "robustness"))
     lines = (f"{model} on {dataset}", "undisturbed" if robustness == "none" else robustness)
     axis.set_title(
@@ -99,13 +100,13 @@ def headed(axis: Axes, rows: pd.DataFrame) -> None:
 
 
 def percents(side: Axis, label: str) -> None:
-    """Show an axis of shares in %, under this label."""
+    """Show the values of an axis, which are shares, in %, and label the axis."""
     side.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=""))
     side.set_label_text(f"{label}, %")
 
 
 def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
-    """The lengths of bars below and above the values of a column, 0 if a value has no bounds; shape (2, n).
+    """The lengths of the error bars below and above a column's values, 0 if a value has no bounds; shape (2, n).
 
     `bounds` has shape (n, 2); by default, the bounds are the columns NAME_low and NAME_high.
     """
@@ -114,7 +115,7 @@ def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | Non
 
 
 class Picture(str):
-    """An SVG element; `file` takes a format that papers accept and a title, and draws the figure as a file."""
+    """An SVG element; `file(format, title)` draws the figure as a file, in a format that papers accept."""
 
     file: Callable[[str, str], bytes]
 
@@ -174,7 +175,7 @@ def _file(
 
 
 def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: Any) -> None:
-    """Give all panels the same size, and margins with room for ticks, titles and names; the legend is at the bottom.
+    """Give all panels the same size, and margins with room for ticks, titles and labels; the legend is at the bottom.
 
     Matplotlib's constrained layout does the same, but it measures each text many times, and it also measures the data,
     which cannot extend beyond a panel.

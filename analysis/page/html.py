@@ -1,4 +1,4 @@
-"""All tables and figures of a results folder as one page that loads nothing.
+"""All tables and figures of a results folder as one page that loads no other files.
 
 At the top are the quotable statements, then the two figures that most readers want, then all tables and the
 remaining figures by subject.
@@ -138,7 +138,7 @@ def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | 
 
 
 def _finalized(value: object) -> object:
-    """Remove control characters from a text, because no page may contain them; line ends stay, as queries need them."""
+    """Remove control characters, which no page may contain, from a text; keep line ends, because queries need them."""
     return shown_lines(value) if type(value) is str else value
 
 

@@ -29,7 +29,7 @@ _WIDTH = 160
 These tables keep this width on a narrower terminal.
 """
 _BETWEEN = 2
-"""The terminal columns between two columns of a table, and at the table's edges."""
+"""The number of terminal columns between two columns of a table, and at each edge of the table."""
 _LABEL = 14
 """Minimum width of a label, in terminal columns, if there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
@@ -98,7 +98,7 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
 
 
 def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The terminal columns that a table needs if its labels are spread over several lines."""
+    """The number of terminal columns that a table needs if its labels are spread over several lines."""
     columns = zip([*table.labels, *figures], *rows, strict=True)
     widest = sum(max(cell_len(shown(text)) for text in column) + _BETWEEN for column in columns)
     lengths = [max(len(shown(row[place])) for row in (table.labels, *rows)) for place in range(len(table.labels))]
@@ -159,7 +159,7 @@ def csv(table: Table) -> str:
 
 
 def _inert(value: Any) -> Any:
-    """A text that no spreadsheet takes for a formula, without control characters; other values are unchanged."""
+    """A text without control characters that no spreadsheet takes for a formula; other types of value are unchanged."""
     if not isinstance(value, str):
         return value
     formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
@@ -208,7 +208,7 @@ def _with_values(table: Table) -> Table:
 
 
 def _captioned(table: Table) -> tuple[str, str]:
-    """The short caption and the note.
+    """The short caption of a table in LaTeX, and the note below the table.
 
     The short caption is the title with as many clauses as fit into two lines; the note has the other clauses and the
     table's notes.
@@ -222,7 +222,8 @@ def _captioned(table: Table) -> tuple[str, str]:
 def _parts(table: Table) -> list[list[int]]:
     """The column indices of each part: all labels, and as many figures as fit into the text's width, at least one.
 
-    A column of `_BESIDE` is in the same part as the column before it, unless they do not fit together.
+    A column whose header starts with a prefix in `_BESIDE` is in the same part as the column before it, unless the two
+    do not fit together.
     """
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip

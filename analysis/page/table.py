@@ -67,11 +67,11 @@ class Table:
         about: the beginning of the caption, before the columns' clauses.
         briefly: the beginning of a terminal's caption; None: as `about`.
         lines: the rows that columns read; None: a mapping for each row of `values`.
-        breaks: either keys of rows, in which case a line is drawn before each row where one of their values changes, or
-            the indices of the rows before which a line is drawn.
+        breaks: the indices of the rows before which a line is drawn, or keys of rows; with keys, a line is drawn before
+            each row in which the value of one of the keys differs from the row before it.
         notes: facts that readers must know about the table, one line each.
         reading: the table's results in words, one line per statement.
-        section: the heading on a page under which the table is shown with others.
+        section: the heading of the page's section in which the table is shown.
         wraps: whether the table's texts are long, so that they take several lines.
         printed: maximum number of rows that a terminal shows; None: all.
         data: the labels of the table's data sets, if its values have no column `dataset`.
@@ -204,7 +204,7 @@ def together(tables: Sequence[Table], name: str) -> Table:
 
 
 def label(key: str, header: str = "") -> Column:
-    """A column of texts that name rows: whole numbers without a point, a dash if there is no value."""
+    """A column of texts that name rows; whole numbers have no decimal point, and a missing value is shown as a dash."""
     return Column(header or key, lambda row: named(row[key]))
 
 
@@ -254,7 +254,7 @@ def bounded(
     """A value with its interval, if it has one: `71.3 [65.0, 77.1]`.
 
     Args:
-        row: the row, which has `key`, and the interval as `key_low` and `key_high`.
+        row: the row, which has the value as `key`, and the interval as `key_low` and `key_high`.
         key: the key of the value.
         form: the format of numbers.
         scale: the factor for numbers.

@@ -58,7 +58,7 @@ class Comparison(NamedTuple):
 
 
 def episodes(root: Path) -> pd.DataFrame:
-    """The episodes whose plans have a scorer, with `scorer` (the key dataset.scorer) and `judge` (its name or None).
+    """The episodes whose plans have a scorer, with `scorer` (the key dataset.scorer) and `judge` (a name or None).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -267,7 +267,7 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
 
 
 _WHOSE = {"true": "true", "named": "said"}
-"""The columns that count errors, with the prefix of the flags that each column counts."""
+"""Map each column that counts errors to the prefix of the flags that the column counts."""
 
 
 def _told(place: int, one: Comparison) -> dict[str, Any]:

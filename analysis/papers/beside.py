@@ -23,7 +23,7 @@ from analysis.stats.intervals import CLUSTER, Interval, amount, interval, ratio,
 from analysis.tables.plan_cells import DERIVED
 from analysis.tables.win_rates import REFERENCE
 
-# Figures of a published table that are weighted sums of its other figures: averages over rows and metrics, or drops.
+# Figures of a published table that are weighted sums of others in it: averages over rows and metrics, or differences.
 
 
 def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
@@ -65,7 +65,7 @@ def _part(
 
 
 def _alike(one: Mapping[str, str] | None, other: Mapping[str, str]) -> bool:
-    """Whether settings are the same except for data set and pool, in which the rows of a table may differ."""
+    """Whether two settings are the same except for data set and pool, in which the rows of a table may differ."""
     apart = ("dataset", "pool")
     return one is not None and all(one.get(part) == label for part, label in other.items() if part not in apart)
 
@@ -80,7 +80,7 @@ def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured 
 
 
 def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: float | None) -> Measured:
-    """The sum of rows with different cases; bounds come from the rows' bounds (square and add: Zou and Donner 2008)."""
+    """The sum of rows with different cases; bounds combine the rows' bounds ("square and add", Zou and Donner 2008)."""
     own = [
         share(values, most * weight) if most and weight > 0 else interval(values, reach=abs(weight))
         for values, weight in zip(rows, weights, strict=True)
@@ -132,7 +132,7 @@ class Block:
     others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """One of our models' value of a metric; None if no case has a value (in a comparison: in both settings)."""
+        """The value of a metric for one of our models; None if no case has it (in comparisons: in both settings)."""
         if not metric.columns or self.setting is None:
             return None
         if metric.columns[0] in DECISIONS:
@@ -155,12 +155,12 @@ class Block:
         return Measured(len(means), share(means, most) if most else amount(means))
 
     def values(self, model: str, metric: Metric) -> pd.Series[float]:
-        """A metric's mean over trials for each case, by cluster and case; empty if a model has no values of it."""
+        """A metric's mean over trials for each case, by cluster and case; empty if the model has no values."""
         return _means(self.cases, model, metric)
 
 
 def _means(cases: pd.DataFrame, model: str, metric: Metric) -> pd.Series[float]:
-    """Each case's mean over trials; empty if nothing is known."""
+    """Each case's mean over trials; empty if no value is known."""
     if not metric.columns:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=[CLUSTER, "case_id"]))
     own: pd.Series[float] = cases[cases["model"] == model].set_index([CLUSTER, "case_id"])[metric.value]
@@ -213,7 +213,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """For each row of the table, our settings for it; settings that are equal except for the model count once."""
+    """For each row of the table, our settings for it; settings that differ only in their models are merged."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
@@ -237,7 +237,7 @@ def query(published: Published, there: Sequence[Sequence[Standing]]) -> str:
 
 
 def _mean(columns: Sequence[str]) -> str:
-    """The SQL of a cell's mean over columns; NULL unless all of them are known."""
+    """The SQL of a cell's mean over columns; NULL unless the values of all columns are known."""
     each = [_SQL.get(name, name) for name in columns]
     return each[0] if len(each) == 1 else f"({' + '.join(f'({one})::DOUBLE' for one in each)}) / {len(each)}"
 
@@ -250,7 +250,7 @@ def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[S
 
     Args:
         published: the table.
-        cases: the rows of `query`; if these lack the columns that tell kinds of cells apart, all cells count.
+        cases: the rows that `query` gives; if these lack the columns that tell kinds of cells apart, all cells count.
         there: the result of `standing`; None: it is computed from `cases`, which are cells with the columns that
             `settings_of` needs.
     """
@@ -282,7 +282,7 @@ def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[S
 
 
 def _other(labels: Mapping[str, str], published: Published, told: Sequence[Told]) -> dict[str, str] | None:
-    """The labels of the setting to compare with: the one with the same changes, else the result of `horizon.only`."""
+    """The labels of the setting to compare with: that with the same changes, or else the result of `horizon.only`."""
     found = dict(labels)
     for key, name in published.against.items():
         rest = {part: label for part, label in labels.items() if part != key}
@@ -308,7 +308,7 @@ def _found(config: Mapping[str, Any], key: str) -> Any:
 
 
 def _is(found: Any, wanted: Value) -> bool:
-    """Whether a value is the wanted value; for a hub's name or a folder it is enough that the last part is equal."""
+    """Whether a value, or the last part of it if it is a name on the hub or a folder, is the wanted value."""
     if isinstance(found, str) and isinstance(wanted, str):
         return wanted in (found, found.rstrip("/").rpartition("/")[2])
     return type(found) is type(wanted) and bool(found == wanted)

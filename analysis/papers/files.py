@@ -30,7 +30,10 @@ Wanted = Value | list[Value]
 JUDGE_ERROR = "judge_error"
 """The share of wrong decisions among a judge's decisions in an episode."""
 WIN = "win"
-"""An evaluator's verdict on an episode against the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+"""An evaluator's verdict on an episode compared with the reference planner's episode: 1, 0.5 or 0.
+
+`launch/win_rate.py` asks for the verdicts.
+"""
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
 """Measures of first-pass decisions that need a tool (egb_slate §6.2).
 
@@ -58,10 +61,10 @@ class Metric(Checked):
     a `difference` is such a difference without this scaling. `logit` is the scale of a coefficient, `p` a p-value.
 
     `column` is a column of `episodes`, a column derived for plans (`plan_cells.DERIVED`), a sum of spending
-    (`spending.DERIVED`), success by verdicts (`grading.COLUMN`), WIN or JUDGE_ERROR; depending on `Published.of`, a
-    measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several columns, their mean is
-    used; `column` is null if none of our columns measures the same quantity. Our value is multiplied by `scale`,
-    because the paper's value may be a count over several cases.
+    (`spending.DERIVED`), success by verdicts (`grading.COLUMN`), WIN or JUDGE_ERROR; depending on `Published.of`, it is
+    instead a measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several columns,
+    their mean is used; `column` is null if none of our columns measures the same quantity. Our value is multiplied by
+    `scale`, because the paper's value may be a count over several cases.
     """
 
     column: str | list[str] | None
@@ -126,8 +129,8 @@ class Part(Checked):
 class Combined(Checked):
     """A metric that is a weighted sum of figures of the table.
 
-    The metric is combined in the rows whose label `label` has the value `stands` (null: in all rows). The rows of its
-    parts differ from such a row only in this label.
+    The metric is combined in the rows whose label `label` has the value `stands` (null: in all rows). Each of these
+    rows differs from the rows of the metric's parts only in this label.
     """
 
     label: str
@@ -304,7 +307,7 @@ def load(path: Path) -> Published:
 
 @lru_cache(maxsize=256)
 def _load(path: Path, state: tuple[int, int] | None) -> Published:
-    """The table in a file; cached for the file's current state, because every report reads all files."""
+    """The table in a file; cached until the file changes, because every report reads all files."""
     place, values = yaml_files.place_of(path), yaml_files.read(path)
     try:
         return Published.model_validate(values)

@@ -56,7 +56,7 @@ def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Table 5: the share of episodes with a repeated call, for FH and SH, by both of `REPEATS`' definitions.
+    """Table 5: the share of episodes with a repeated call, for FH and SH, by each of the two definitions in `REPEATS`.
 
     Columns as in `accuracy_and_tokens`, for each definition; the columns of FH and SH have intervals too.
     """
@@ -75,8 +75,9 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 4: accuracy under `LOW` minus accuracy under `HIGH`, for FH, SH, and SH minus FH, with 95% intervals.
 
     Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
-    each with `_low` and `_high`. A model and dataset without both settings is left out. If no setting has one of these
-    names without changes, the only setting that has it with changes (`tools_strict[similarity=embeddings]`) is used.
+    each with `_low` and `_high`. A model and dataset that lack one of the two settings are left out. If no setting
+    has one of these names without changes, the only setting that has it with changes
+    (`tools_strict[similarity=embeddings]`) is used.
     """
     rows: list[dict[str, object]] = []
     for key, group in episodes.groupby(["dataset", "model"], sort=True, observed=True):
@@ -107,7 +108,7 @@ def only(labels: Sequence[str], name: str) -> str:
 def _places(
     episodes: pd.DataFrame, measures: Sequence[str]
 ) -> Iterator[tuple[dict[str, object], dict[str, pd.DataFrame]]]:
-    """Each place's means by planner, and its cases: for each measure, a frame with one column per planner.
+    """For each place, the means of both planners, and for each measure a frame of its cases with a column per planner.
 
     Means are over the cases that both planners have, so that each difference equals the difference of the two means
     shown. If the planners have no case in common, each mean is over the planner's own cases, and there is no

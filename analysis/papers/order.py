@@ -25,7 +25,7 @@ from analysis.stats.intervals import CLUSTER
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
-"""Minimum numbers: fewer methods say little; with fewer clusters, bootstrap intervals are too narrow."""
+"""Minimum numbers of methods (fewer say little) and of clusters (with fewer, bootstrap intervals are too narrow)."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or first parts of keys, in which the rows of one order may differ."""
@@ -51,7 +51,7 @@ Floats = NDArray[np.float64]
 
 
 class Order(NamedTuple):
-    """Tau-b and its 95% interval (NaN without an interval), with the numbers of methods, cases and clusters.
+    """Tau-b and its 95% interval (NaN if there is none), with the numbers of methods, cases and clusters.
 
     `pairs` counts the pairs of methods, and `alike` the pairs in the same order; `by_chance` is the share of random
     orders whose tau is at least as high.
@@ -74,7 +74,7 @@ class Order(NamedTuple):
 
 
 def tau_b(ours: Floats, theirs: Floats) -> Floats:
-    """Kendall's tau-b between each row of `ours` (draws, methods) and `theirs` (methods,); NaN if all are tied."""
+    """Kendall's tau-b between each row of `ours` (draws, methods) and `theirs` (methods,); NaN if all tie."""
     own, other = _pairs(ours), _pairs(theirs[None])
     untied = np.abs(own).sum(axis=1) * np.abs(other).sum()
     with np.errstate(invalid="ignore"):
@@ -113,7 +113,7 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
 
 
 def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
-    """One table with a row per published table, metric, published model and our model; no table without orders.
+    """One table with a row per published table, metric, published model and model of ours; no table without rows.
 
     Args:
         papers: published tables with their blocks.
@@ -164,7 +164,7 @@ def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[lis
 def _compared(
     table: Published, blocks: Sequence[Block], named: tuple[str, Metric], theirs: str, model: str
 ) -> Order | None:
-    """The order of the methods for which there are a published figure and our cases; None for too few methods."""
+    """The order of the methods that have both a published figure and cases of ours; None if these are too few."""
     methods, published = list["pd.Series[float]"](), list[float]()
     for block in blocks:
         figure, values = table.figure(block.row, theirs, named[0]), block.values(model, named[1])
@@ -175,7 +175,7 @@ def _compared(
 
 
 def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
-    """Groups of rows that differ only in the method and for which our data are the same: labels, our data, and blocks.
+    """Groups of rows that differ only in the method and share our data; each group as its labels, our data and blocks.
 
     If several of our settings belong next to a row, the setting without changes is used; if there is not exactly one
     such setting, the row is left out.

@@ -1,4 +1,4 @@
-"""Published tables with our figures below the paper's, in the shape that papers use: methods down, metrics across."""
+"""Published tables with our figures below the paper's, in the papers' shape: a row per method, a column per metric."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _UNIT = {"percent": ", %", "points": ", points", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
 _OURS = ("cells", "decisions")
 _JUDGED = ("passed", "traj_satisfy", "accuracy", WIN)
-"""Columns that have no values without an evaluator."""
+"""Columns that have values only if there is an evaluator."""
 _COMPARED = ["cell_id", "against_cell_id", "against", "win", "created_at"]
 _NODES = ["cell_id", "r_pre", "pre_right", "r_post", "post_right"]
 _STEPS = ["cell_id", "branch", "substep_id", "reference_tool", "entropy", "tool_required", "tool_matches"]
@@ -136,7 +136,7 @@ def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, notes: Sequence[str]) -> Table:
-    """A table in the paper's shape: a line per method and model, a column per metric with values, ours below theirs."""
+    """A table in the paper's shape: a line per method and model, ours below theirs; a column per metric with values."""
     metrics = {
         name: metric
         for name, metric in published.every_metric.items()
@@ -347,7 +347,7 @@ def _figures(row: Row, fit: Fit | None, columns: Sequence[str]) -> list[float | 
 
 
 def _shown(found: Sequence[float | None]) -> str:
-    """`coefficient** (standard error)`; the coefficient of a separated level has no error."""
+    """`coefficient** (standard error)`; the coefficient of a separated level has no standard error."""
     value, error, p = found or (None, None, None)
     if value is None:
         return MISSING

@@ -95,7 +95,7 @@ def _folded(asked: Asked) -> Asked:
 def tables(
     root: Path, analysis: Spec | None = None, published: Sequence[Table] = (), papers: bool = True
 ) -> list[Table]:
-    """Tables 2 to 6 and C.1 if both of the study's planners ran; a given regression is fitted in any case.
+    """Tables 2 to 6 and C.1 if both of the study's planners ran; a given regression is always fitted.
 
     Without a given regression, the study's own regression is fitted. Each table is followed by the paper's tables with
     the same number (from `published`). Published coefficients follow if `papers` is true and the regression has the
@@ -139,7 +139,10 @@ def tables(
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
-    """Our tables, each followed by the paper's tables of its number (`2`, `2 ratios`); other paper tables come last."""
+    """Our tables, each followed by the paper's tables with the same number (`2`, `2 ratios`).
+
+    The paper's other tables come last.
+    """
     last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
     for table in published:
@@ -255,7 +258,7 @@ def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[s
 
 
 def _breaks(rows: pd.DataFrame) -> list[str]:
-    """The columns where lines between rows are drawn: `family`, if any family's name differs from the data set's."""
+    """The columns whose changes are marked by lines between rows: `family`, if it differs from `dataset` in any row."""
     return ["family"] * bool((rows["family"] != rows["dataset"]).any())
 
 
@@ -294,7 +297,7 @@ def _column(name: str, header: str, form: str, scale: float = 1.0) -> Column:
 
 
 def held_out(episodes: pd.DataFrame) -> list[str]:
-    """Lines that say, for each data set, which near copies of a question are left out of its demonstrations.
+    """Lines that say, for each data set, which near copies of a question are left out of the question's demonstrations.
 
     Near copies among the demonstrations would make a question easier.
 
@@ -410,7 +413,7 @@ def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 
 def _pairs(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The cases and trials that both planners finished: `_KEY`, and for each planner `cell_id_` and `success_`."""
+    """The cases and trials that both planners finished: `_KEY`, and `cell_id` and `success` with `_sh` and `_fh`."""
     ended = episodes[(episodes["status"] == "ok").to_numpy()]
     halves = [
         ended.loc[(ended["planner"].astype(str) == planner).to_numpy(), [*_KEY, "cell_id", "success"]]

@@ -26,11 +26,11 @@ DRAWS = 2_000
 """The number of resamples of clusters."""
 _SEED = 0
 Counts = np.ndarray
-"""Last axis: numbers of plans for which both scorer and truth say yes, only the scorer, only the truth, neither."""
+"""Last axis: the numbers of plans to which scorer and truth say yes: both, only the scorer, only the truth, neither."""
 
 
 def kappa(counts: Counts) -> np.ndarray:
-    """Cohen's kappa: agreement corrected for chance, given how often each says yes; NaN if chance agreement is 1."""
+    """Cohen's kappa: agreement corrected for chance, given how often each says "yes"; NaN if chance agreement is 1."""
     both, scorer, truth, neither = np.moveaxis(np.asarray(counts, float), -1, 0)
     total = both + scorer + truth + neither
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,10 +123,10 @@ def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
 
 
 def bias(plans: pd.DataFrame) -> dict[str, Interval]:
-    """The rate of right plans and the mean grade by the truth and by the judge, and the judge's excess (table 9).
+    """The rate of right plans and the mean grade, according to truth and judge, and the judge's excess (table 9).
 
     `passed_wrong` is the share of wrong plans that are called right, and `failed_right` the share of right plans that
-    are called wrong. Unlike these shares, the differences depend on how many plans are right: a judge that errs at
+    are called wrong. Unlike these shares, the judge's excess depends on how many plans are right: a judge that errs at
     random overrates models that are mostly wrong, and underrates models that are mostly right.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
@@ -202,7 +202,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows as mappings by column name, without empty cells; only an empty cell of `errors` is kept."""
+    """Rows as mappings keyed by column name; empty cells are left out, except in the column `errors`."""
     csv.field_size_limit(MAX_LINE_BYTES)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

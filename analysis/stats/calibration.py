@@ -43,7 +43,7 @@ class CalibrationError(NamedTuple):
 def equal_widths(confidence: Numbers) -> Places:
     """Each confidence's bin, among BINS equally wide bins that include their upper edges.
 
-    So each share of 10 votes has its own bin.
+    So each possible share of 10 votes has its own bin.
     """
     return np.asarray(np.clip(np.ceil(confidence * BINS - _TINY) - 1, 0, BINS - 1), dtype=np.intp)
 
@@ -143,9 +143,10 @@ def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
 # Selective prediction: the decisions with the lowest entropy are kept, and the others are handed over to a person.
 #
 # Decisions with equal entropy, which votes often give, have no order among themselves: every figure is averaged over
-# all their orders. The two areas are given as one value per decision, whose mean is the area and whose deviations are
-# its influence function. So the areas have the same intervals over clusters as any share (`intervals.share`, Wilson's
-# with the number of clusters that corresponds to this error; Kottas et al. 2014 for areas under curves).
+# all their orders. Each of the two areas is given as one value per decision; the values' mean is the area, and their
+# deviations are the area's influence function. So the areas have the same intervals over clusters as any share
+# (`intervals.share`, Wilson's with the number of clusters that corresponds to this error; Kottas et al. 2014 for areas
+# under curves).
 
 
 LEAST = 5
@@ -155,7 +156,7 @@ HANDED = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 class Risks(NamedTuple):
-    """For the k surest of n decisions, k = 1 to n: the expected error rate, and the error rate of a perfect order."""
+    """For the k surest of n decisions, k = 1 to n: the expected error rate, and the rate if all errors come last."""
 
     kept: Numbers
     perfect: Numbers
@@ -167,7 +168,8 @@ class HandedOver(NamedTuple):
     `share` is the share of decisions handed over, `caught` the share of all errors that these decisions contain, and
     `error` the error rate of the decisions that are kept.
 
-    `perfect` is the error rate of the kept decisions in a perfect order; `caught` is NaN if there is no error.
+    `perfect` is the error rate of the kept decisions if the order were perfect, with all errors last; `caught` is NaN
+    if there is no error.
     """
 
     above: float
@@ -189,8 +191,8 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
     """The area under the risk-coverage curve: mean error rate over all numbers of kept decisions (Geifman et al. 2019).
 
     Returns: one value per decision. The mean of these values is the area. The values differ by each decision's
-    contribution to the area: by its place in the order, and by its error at all numbers of kept decisions that include
-    it.
+    contribution to the area, which depends on its place in the order and, if it is wrong, on the numbers of kept
+    decisions that include it.
     """
     kept = risks(entropy, wrong).kept
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
@@ -211,7 +213,7 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
 def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
     """AUROC: the chance that a wrong choice has higher entropy than a right choice; ties count half (Obuchowski 1997).
 
-    Returns: one value per decision, whose mean is the AUROC; NaN without both kinds of choices.
+    Returns: one value per decision; the values' mean is the AUROC. NaN unless there are both wrong and right choices.
     """
     failed = wrong == 1
     if failed.all() or not failed.any():
@@ -220,13 +222,13 @@ def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
     ranks, within = pd.Series(entropy).rank().to_numpy(), np.empty(len(wrong))
     for part in (failed, ~failed):
         within[part] = pd.Series(entropy[part]).rank().to_numpy()
-    beyond = (ranks - within) / (len(wrong) - counts)  # share of the other kind below each decision
+    beyond = (ranks - within) / (len(wrong) - counts)  # share of the other kind that ranks lower
     found = float(beyond[failed].mean())
     return np.asarray(found + (np.where(failed, beyond, 1 - beyond) - found) * len(wrong) / counts)
 
 
 def telling(wrong: Numbers, cluster: Clusters) -> int:
-    """The number of clusters behind AUROC: those with an error or those with a right choice, whichever are fewer."""
+    """The number of clusters with an error, or of those with a right choice if these are fewer; AUROC rests on them."""
     return min(len(pd.unique(cluster[wrong == kind])) for kind in (0, 1))
 
 

@@ -48,8 +48,8 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
 
     Raises:
         AnalysisError: the data cannot support the formula: no row is left, the outcome or an indicator never varies,
-            clusters are too few, a column follows from others, or outcomes are separated other than by a factor's
-            level.
+            clusters are too few, a column follows from others, or outcomes are separated by anything other than a
+            factor's level.
     """
     rows, formula = spelt_out(rows, spec.parsed)
     clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
@@ -187,7 +187,7 @@ def _units(matrix: Floats, raw: Floats) -> Floats | None:
 
 
 def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> tuple[list[str], Floats]:
-    """Names and columns as in formulaic: intercept, numbers unchanged, a column for each level except the reference.
+    """Names and columns as in formulaic: intercept, unchanged numbers, a column for each level except the reference.
 
     Formulaic gets only the names of columns, and evaluates no expressions.
     """

@@ -4,7 +4,7 @@ The standard error is CR2 (Bell and McCaffrey 2002). The quantile is Student's t
 freedom, which are few if clusters are few or unequal. For a mean, the error and the degrees of freedom have the closed
 form below. Differences have Student's t interval; if each case is its own cluster, this is Student's interval over
 cases. Shares have Wilson's interval with the number of cases that corresponds to this error (Franco et al. 2019),
-because near 0 and 1 Student's interval covers as little as 30%.
+because near 0 and 1 Student's interval contains the truth in as little as 30% of samples.
 
 The rates pass^k and pass@k are about rare events among a case's trials. For these rates, the number of cases in
 Wilson's interval is at most the real number of cases if fewer than `FEW` cases had the event, or fewer than `FEW`
@@ -16,9 +16,9 @@ case, contain the truth in 91% of the studies at rates of 5 and 95% (40 clusters
 from 20 to 80%.
 
 Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
-(delta method): no bound is below 0, and skewed amounts over few clusters are covered better. For Poisson counts with a
-mean of 3 in 8 clusters this interval contains the truth in 94% of samples; Student's interval of the mean itself, cut
-at 0, contains it in 89%.
+(delta method): no bound is below 0, and for skewed amounts over few clusters the interval contains the truth more
+often. For Poisson counts with a mean of 3 in 8 clusters, it contains the truth in 94% of samples; Student's interval of
+the mean itself, cut at 0, contains it in 89%.
 
 If no case differs from another, no error can be estimated, but the result is still uncertain. If n clusters all agree,
 a share of up to t² / (n + t²) of all possible clusters may disagree (Wilson's bound for 0 out of n; about 3.8 / n).
@@ -320,9 +320,10 @@ def error_of(values: Values) -> Error | None:
 
 
 def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | None, Error | None]:
-    """The mean, the effective number of clusters (Kish 1965), and the standard error of the mean divided by `most`.
+    """The mean, the effective number of clusters (Kish 1965), and the mean's standard error in units of `most`.
 
-    The number is None for a single cluster. The error is None for a single cluster, and if the values do not vary.
+    The effective number is None if there is only one cluster. The error is None if there is only one cluster or the
+    values do not vary.
     """
     known, clusters = cases
     mean, shares = float(known.mean()), np.bincount(clusters) / len(known)

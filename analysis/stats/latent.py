@@ -1,9 +1,9 @@
 """A model of two planners' successes over clusters, cases and trials, and the variances that follow from this model.
 
-A cell succeeds if a normal number is below the threshold that its planner's rate sets. That number is the sum of an
-effect of the cluster, an effect of the case and the trial's luck. The effects of the two planners are correlated,
-because both planners find the same cases difficult (a probit-normal model). Every covariance of two cells is then a
-bivariate normal integral.
+A cell succeeds if a normally distributed number is below a threshold, which the rate of the cell's planner sets. That
+number is the sum of an effect of the cluster, an effect of the case and the trial's luck. The effects of the two
+planners are correlated, because both planners find the same cases difficult (a probit-normal model). Every covariance
+of two cells is then a bivariate normal integral.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Components(NamedTuple):
 
 
 def planted(case_sd: float, difference_sd: float, icc: float) -> Latent:
-    """The model to use without a pilot.
+    """The model to use if there is no pilot.
 
     Args:
         case_sd: standard deviation of the cases' difficulty that both planners share, in logits.
@@ -121,7 +121,7 @@ class Design:
         rates: the success of the reference and of the other planner, as shares.
         trials: the trials of each case and planner.
         alpha: the level of the two-sided test.
-        order: the cluster of each further available case, as whole numbers from 0.
+        order: the cluster of each available case, as whole numbers from 0, in the order in which cases are added.
     """
 
     def __init__(self, latent: Latent, rates: Rates, trials: int, alpha: float, order: npt.NDArray[np.int64]) -> None:
@@ -132,7 +132,7 @@ class Design:
         self._moments = Moments(latent, rates, trials)
 
     def sizes(self, cases: int) -> Floats:
-        """The number of the first `cases` cases in each cluster; clusters without any of these cases are left out."""
+        """How many of the first `cases` cases are in each cluster; clusters without any of these cases are left out."""
         counts = np.bincount(self.order[:cases])
         return counts[counts > 0].astype(np.float64)
 
@@ -171,14 +171,14 @@ def probit(share: float) -> float:
 
 
 def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The chance that the test's ratio exceeds the quantile; its numerator has a mean of `shift` standard errors."""
+    """The chance that the test's ratio exceeds the quantile; the numerator's mean is `shift` standard errors."""
     normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
     added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
     return float(ndtr(normal + added))
 
 
 def _expanded(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The mean of the numerator minus the quantile times the error, in standard deviations of this difference.
+    """The mean of the difference "numerator − quantile · error", in standard deviations of this difference.
 
     The relative variance of the squared error is 2 / degrees plus the excess kurtosis. The covariance of the squared
     error with the mean is the skewness.

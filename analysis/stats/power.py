@@ -72,7 +72,7 @@ def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np
     """For each study (a row), whether the interval of `intervals.interval` with reach 1 excludes 0.
 
     Args:
-        differences: (studies, cases), the cases of a cluster side by side.
+        differences: (studies, cases), with the cases of a cluster in adjacent columns.
         sizes: the number of cases of each cluster, for at least two clusters.
         alpha: 0.05 for the 95% interval.
     """
@@ -144,7 +144,7 @@ def rows(
     Args:
         latent: the correlations between cells.
         rate: the reference's success, as a share.
-        order: the cluster of each further available case.
+        order: the cluster of each available case, in the order in which cases are added.
         wanted: the question.
         pilot: the counts from which `latent` was estimated, for the interval; None: `latent` was given.
         icc: the share that was given for `latent`, as in `fitted`.
@@ -169,7 +169,7 @@ def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row:
 
 
 def settling(pilot: Counts) -> float:
-    """The number of cases that would show a difference like the pilot's, by the formula without simulated studies.
+    """The number of cases needed to show a difference like the pilot's, by the formula, without simulated studies.
 
     This is the total number of cases, with as many trials as in the pilot, in clusters like the pilot's. POWER and
     LEVEL apply to a single test. The number is infinite if it is above MOST. The number is NaN if the pilot has no

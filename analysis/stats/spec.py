@@ -127,7 +127,7 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 
 def _check_controls(formula: Formula, place: str) -> None:
-    """Raise AnalysisError unless `controls` is a term by itself: the number of its factors depends on the rows."""
+    """Raise AnalysisError unless `controls` is a term by itself, because its number of factors depends on the rows."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(
             f"{place}: formula: {CONTROLS} must be a separate term, because it is replaced by one or more factors"
@@ -178,7 +178,7 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
 #
 # The library formulaic, which parses the formula, would run anything that looks like a call as Python code. So the text
 # is first checked against the grammar, and formulaic sees only names of allowed columns and `~ + * :`. This module
-# itself notes which columns are factors, `C(name)`. The intercept is always included.
+# itself notes which columns are factors (`C(name)`). The intercept is always included.
 
 
 _COLUMN = r"\s*(?:C\(\s*[A-Za-z_]\w*\s*\)|[A-Za-z_]\w*)\s*"
@@ -279,8 +279,8 @@ def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formu
     A row that lacks a control has null in that control's column.
 
     Raises:
-        AnalysisError: the column contains no controls, or a control's name is not a valid name or is the name of
-            another column.
+        AnalysisError: a text in the column of controls does not map names to levels, or a control's name is not a valid
+            name or is the name of another column.
     """
     if _WORD not in formula.terms:
         return rows, formula

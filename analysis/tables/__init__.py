@@ -6,8 +6,8 @@ groups of cells, and any metric by its name), `by_value`, `two_numbers`, `win_ra
 For events within episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
 `thresholds`, `frontier`; `calibrated` (the numbers) and `calibration` (their tables); `failure_cells` (the input of
 rules), `failure_rules`, `failed` (the classes of a folder's cells) and `failures` (the number of cells of each class);
-`search_cells` and `search`; `plan_cells` and `plans`; `regression`; `scored_again` (the changes by `agent-grid
-rescore`).
+`search_cells` and `search`; `plan_cells` and `plans`; `regression`; `scored_again` (the changes that `agent-grid
+rescore` made).
 
 This package imports `page`, `stats` and `load`. All names that `from analysis import tables` provided before this
 package existed can still be imported from here.

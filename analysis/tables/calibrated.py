@@ -33,8 +33,8 @@ def table(decisions: pd.DataFrame) -> pd.DataFrame:
     confidence; `ece`, the expected calibration error in bins of equal width, with `_corrected`, `_noise` (the mean
     error of a calibrated distribution with the same number of decisions), `_low` and `_high`; `ece_masses`, the same in
     bins of equal mass; `brier`, the mean of (confidence − right)²; `brier_constant`, the same mean if every confidence
-    were equal to the accuracy; `area`, the area under the risk-coverage curve; `area_perfect`, the area for a perfect
-    order (for a random order it is 1 − accuracy); `auroc`, the AUROC of entropy as a predictor of wrong choices.
+    were equal to the accuracy; `area`, the area under the risk-coverage curve; `area_perfect`, the area if all errors
+    came last (in random order it is 1 − accuracy); `auroc`, the AUROC of entropy as a predictor of wrong choices.
     """
     return _by_setting(decisions, _row)
 
@@ -175,7 +175,7 @@ def _curve(own: _Setting) -> list[_Row]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
-    """AUROC; it has no bounds if few clusters have errors (or right choices), and is NaN if there are no such clusters.
+    """AUROC; it has no bounds if few clusters have errors (or right choices), and is NaN if no cluster has any.
 
     Student's degrees of freedom come from the number of clusters on which AUROC rests (`calibration.telling`). With the
     degrees of freedom of all clusters, only 90% of intervals would contain the truth.

@@ -125,7 +125,7 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
 
 
 def _against(own: Decisions) -> list[Table]:
-    """The table of differences from the exact choice; no table if the exact choice did not run, or ran alone."""
+    """The table of differences from the exact choice; no table unless both the exact choice and another planner ran."""
     found = differences(own.rows)
     if found.empty:
         return []
@@ -195,8 +195,8 @@ def differences(decisions: pd.DataFrame) -> pd.DataFrame:
     The frame is empty if no setting has exact choices.
 
     Columns: SETTING, `distribution`, `reference` (the planner with exact choices), the number of `clusters` that both
-    have, and each of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). In the
-    intervals and p, each cluster counts by the effect of its decisions on the figures of both settings.
+    settings have, and each of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). In
+    the intervals and p, a cluster's value follows from the effect of its decisions on the figures of both settings.
     """
     rows: list[dict[str, Any]] = []
     every = known(decisions)
@@ -251,7 +251,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value per cluster; their mean is the difference of the two means, their spread that difference's error."""
+    """One value per cluster; the values' mean is the difference of the two means, and their spread gives its error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]

@@ -197,9 +197,9 @@ def replacement_tables(root: Path) -> list[Table]:
 
 
 def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """By setting: cells, calls, replaced arguments, wrong replacements, and their share (NaN if nothing was replaced).
+    """By setting: cells, calls, replaced arguments, wrong replacements, and the share of replacements that are wrong.
 
-    `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
+    The share is NaN if nothing was replaced. `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
     """
     sums = [f"sum({name}) AS all_{name}" for name in _COLUMNS]
     asked = ask(cells, queries.of_cases([REPLACED, WRONG], where, further=sums))

@@ -1,4 +1,4 @@
-"""The input of the rules: the reference's calls of a case, and the decisions on a cell's final path."""
+"""The input of the rules: the calls of a case's reference, and the decisions on a cell's final path."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Fault:
 
 
 class Wanted:
-    """One call of the reference: its place in order, the substep's id, the tool (None: no call) and arguments."""
+    """One step of the reference: its place in the order, its substep's id, its tool (None: no call) and arguments."""
 
     __slots__ = ("_arguments", "_read", "_sources", "id", "place", "text", "tool")
 
@@ -382,7 +382,7 @@ def _constant(name: str, value: Any, given: Any) -> Wrong | None:
 
 
 def is_open(name: str, value: Any) -> bool:
-    """Whether the reference leaves an argument open: a placeholder like `<booking number>`, or the argument's name."""
+    """Whether the reference leaves an argument open: a placeholder like `<booking number>` or the argument's name."""
     if not isinstance(value, str):
         return False
     return bool(_OPEN.search(value)) or (value != "" and _squeezed(value) == _squeezed(name))

@@ -3,8 +3,9 @@
 Each call of the reference is compared with the decision on the path that corresponds to it. Every rule is a separate
 function, whose docstring states the rule. A call that the case's scorer accepts is never a fault.
 
-The class of a cell is the class of its first fault in the order of the path. A fault that may have done no harm (a
-superfluous call, or an unreadable answer where no call was due) counts only if there is no other fault.
+The class of a cell is the class of its first fault in the order of the path. A cascade, which is the consequence of an
+earlier fault, counts only if all other faults may have done no harm. A fault that may have done no harm (a superfluous
+call, or an unreadable answer where no call was due) counts only if there is no other fault.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ def faults(cell: Cell) -> list[Fault]:
 
 
 def primary(found: Sequence[Fault]) -> Fault:
-    """The fault that gives a cell its class: the first that is neither harmless nor a cascade; else the first one."""
+    """The fault that gives a cell its class: the first that is neither harmless nor a cascade.
+
+    If there is no such fault, it is the first cascade; if there is no cascade either, it is the first fault.
+    """
     costly = [fault for fault in found if not fault.harmless]
     return next((fault for fault in costly if fault.kind != CASCADE), (costly or found)[0])
 
@@ -228,7 +232,7 @@ class _Held:
         return any(one.tool == taken.tool for one in self.cell.reference.calls)
 
     def _another(self, wanted: Wanted, taken: Taken) -> bool:
-        """Whether a call that the tools accept matches a call of the reference other than this one."""
+        """Whether a call that the tools accept matches some call of the reference other than `wanted`."""
         others = [one for one in self.cell.reference.calls if one.tool == wanted.tool and one is not wanted]
         return any(not wrong_arguments(one, taken, self.standing, True) for one in others)
 
@@ -422,7 +426,7 @@ def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pai
 
 
 def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_substep: bool) -> Mapping[int, Taken]:
-    """Pair calls of the same tools; return each decision that corresponds to a call, by its step.
+    """Pair calls of the same tools; return the decisions that correspond to a call, keyed by step.
 
     With `by_substep`, a call at another substep is not paired if it repeats a call that is already paired.
     """
@@ -455,7 +459,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls with the same text, if their step numbers refer to the same results; return decisions by step."""
+    """Pair calls with the same text if their step numbers refer to the same results; return decisions keyed by step."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -522,7 +526,7 @@ def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Ta
 
 
 def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair missing calls with decisions between the same neighbours, then with other decisions; return those left."""
+    """Pair missing calls with decisions between the same neighbours, then with others; return decisions left over."""
     steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
     bounds = [
         (

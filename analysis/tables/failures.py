@@ -43,7 +43,7 @@ _CAPTION = "% of all cells of the setting (number of cells), by the first fault 
 
 
 class _Shown(NamedTuple):
-    """The header of a class, its text in the caption, and the style of its bars.
+    """How a failure class is shown: its column header, its text in the caption, and the style of its bars.
 
     The colours come from Okabe and Ito; in print, hatches tell the classes apart.
     """
@@ -135,7 +135,7 @@ def _table(root: Path, model: str, dataset: str, asked: Asked) -> Table:
 
 
 def _column(name: str, printed: bool) -> Column:
-    """A column with the share of a class in %, the interval if there is room, and the number of cells."""
+    """A failure class's column: its share of all cells in %, the interval if there is room, and the number of cells."""
 
     def brief(row: dict[str, Any]) -> str:
         return f"{number(row[f'{name}_share'], scale=100)} ({row[name]:,})"
@@ -147,7 +147,7 @@ def _column(name: str, printed: bool) -> Column:
     return Column(_SHOWN[name].header if name in _SHOWN else name, text, brief, printed)
 
 
-# The number of failed cells of each setting, by class.
+# The number of failed cells of each setting, by failure class.
 
 
 KINDS = (VALUE, SOURCE, FORMAT)
@@ -158,7 +158,7 @@ _COUNTS = ["count(failure) AS failed", *(f"count(*) FILTER ({text}) AS {name}" f
 
 
 def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Asked:
-    """For each setting in which any cell failed: by class, the count, the share of all cells and the 95% interval.
+    """For each setting in which any cell failed: each class's count, its share of all cells, and the 95% interval.
 
     Columns: SETTING, `cells`, `failed`, and, for every class and every kind of wrong argument, NAME (the count),
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials).
@@ -190,9 +190,10 @@ _ACROSS = 4
 
 
 def bars(own: pd.DataFrame, name: str) -> str:
-    """A bar for each setting of one model and data set: each class's share of the setting's cells; an SVG element.
+    """An SVG element with a bar for each setting of one model and data set.
 
-    There is a panel for each robustness setting. `own` are rows of `by_setting`.
+    A bar shows each class's share of the setting's cells. There is a panel for each robustness setting. `own` are rows
+    of `by_setting`.
     """
     settings = list(own["robustness"].unique())
     there = [kind for kind in CLASSES if own[kind].any()]

@@ -1,4 +1,4 @@
-"""Cost against success: each planner's cost per case and success, the planners on the frontier, and the figures."""
+"""Cost against success: each planner's success and cost per case, the planners on the frontier, and the figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
 from analysis.tables.search_cells import undominated
 from grid.core.untrusted import shown
 
-# Each planner's cost per case and success, and the planners that no other planner dominates.
+# Each planner's success and cost per case, and the planners that no other planner dominates.
 
 
 TOKENS, MONEY = "tokens", "money"
@@ -59,11 +59,11 @@ def points(cells: pd.DataFrame) -> Asked:
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
     case; `asked`: whether the planner asked, in at least one case, whether the case was resolved; `frontier`: whether
-    the setting is on the frontier. A setting is on the frontier unless another planner of its model, dataset and
-    robustness, on the same terms (both asked, or neither did), is better in mean success or mean cost (`cost_of`), and
-    not worse in the other. Settings on a frontier are compared with the next cheaper setting, on the cases that both
-    have: `gain` is the paired difference in success, `times` the ratio of costs, both with bounds; both are NaN for the
-    cheapest setting.
+    the setting is on the frontier. A setting is on the frontier unless it is dominated: another planner of its model,
+    dataset and robustness, on the same terms (both asked, or neither did), is better in one of mean success and mean
+    cost (`cost_of`) and not worse in the other. Each setting on a frontier is compared with the next cheaper setting on
+    it, over the cases that both have: `gain` is the paired difference in success, `times` the ratio of costs, both with
+    bounds; both are NaN for the cheapest setting.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
     cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
@@ -90,7 +90,10 @@ def points(cells: pd.DataFrame) -> Asked:
 
 
 def comparable(frame: pd.DataFrame, cost: str) -> pd.DataFrame:
-    """The rows with a known success and a cost above 0, if at least two planners of the same place have such rows."""
+    """The rows with known success and a cost above 0.
+
+    A model, dataset and robustness setting is left out if fewer than two planners have such rows.
+    """
     known = frame[frame["success"].notna() & (frame[cost] > 0)]
     return known[known.groupby(PLACE)["planner"].transform("size") > 1]
 
@@ -173,7 +176,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
 
 
 def plain(axis: Axis, values: pd.Series[float]) -> None:
-    """Label a logarithmic axis with as many plain numbers, instead of powers, as there is room for."""
+    """Label a logarithmic axis with plain numbers instead of powers, as many as there is room for."""
     decades = np.log10(values.max() / values.min())
     axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -198,7 +201,7 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
 
 
 def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.float64]:
-    """Positions in ascending order, moved so that any two are at least `apart`; none exceeds 1 if there is enough room.
+    """Positions in ascending order, moved to differ by at least `apart`; none exceeds 1 if there is enough room.
 
     Positions that are far enough from others stay where they are.
     """

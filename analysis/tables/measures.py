@@ -28,9 +28,9 @@ from grid.metrics.scores import SUCCESS
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of cells, and the form in which its mean over cases is shown.
+    """A column of the cells' rows, and the form in which the column's mean over cases is shown.
 
-    A `share` is between 0 and 1, a `rare` measure is a share of events that only few cases may have
+    A `share` is between 0 and 1, a `rare` measure is a share of events that may occur in only a few cases
     (`intervals.share`), a `change` is a difference of shares, and an `amount` is not negative. The shown value is
     `scale` times the mean. `of_some` is true if the measure applies only to a certain kind of case; a caption names
     this kind.
@@ -120,8 +120,8 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     return found
 
 
-# Metrics by name: the metrics that a user's data sets and planners declare, and this project's own metrics if they are
-# asked for.
+# Metrics by name: the metrics that a user's data sets and planners declare, and those of this project's own metrics
+# that are asked for.
 
 
 _LABELS = SETTING[2:]
@@ -136,7 +136,7 @@ def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
     """For each model and dataset, a table of the plugins' metrics that its cells have, and of the metrics in `names`.
 
     Raises:
-        AnalysisError: nobody declared a metric with such a name, or its values are texts.
+        AnalysisError: a metric in `names` was not declared, or its values are texts.
         StoreError: the folder cannot be read.
     """
     wanted = _wanted(store.metrics(root), names)
@@ -152,7 +152,7 @@ def named(root: Path, name: str) -> Metric:
     """The metric with this name; it must be success, or have numbers as values.
 
     Raises:
-        AnalysisError: nobody declared it, or its values are texts.
+        AnalysisError: no metric with this name was declared, or the metric's values are texts.
     """
     if name == SUCCESS:
         return Metric(name, kind="flag")

@@ -124,7 +124,7 @@ def cases(
     sums: Mapping[str, str] = MappingProxyType({}),
     source: str = "e",
 ) -> Asked:
-    """For each case, means of columns of `episodes` or DERIVED over the rows of `read`, as in `queries.of_cases`.
+    """Each case's means of columns from `episodes` or DERIVED, taken over the rows of `read` as in `queries.of_cases`.
 
     `sums` maps names to the columns that are summed. `source` is the SQL of the table to read, if this is not just `e`.
     """

@@ -1,4 +1,4 @@
-"""The tables of agent_planning_benchmark on plans: by task, by cost, refined, with extraneous tools, stepwise.
+"""Tables of agent_planning_benchmark on plans: by task, by cost, with a critique, with extraneous tools, stepwise.
 
 Table 1 comes first: correctness, grades and errors by task, and planners' reactions to broken tools and unsolvable
 tasks.
@@ -228,7 +228,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """A sentence on the cheapest planner on the common cases, and on how far it is above the lowest possible cost."""
+    """A sentence on the cheapest planner on the common cases: how far its cost exceeds the lowest possible cost."""
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
@@ -309,7 +309,8 @@ def _refinement_reading(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-# The cost of extraneous tools: plans with them next to plans for the same cases without them (tables 2, 16 and 17).
+# The effect of extraneous tools: plans for cases with these tools next to plans for the same cases without them (tables
+# 2, 16 and 17).
 
 
 USED = Measure("extraneous_calls", "calls per case", "amount", scale=1.0, form=".2f")
@@ -378,7 +379,8 @@ def _unpaired(frame: pd.DataFrame) -> list[str]:
     return [told] if missing else []
 
 
-# Next steps by the number asked for, and by their position in the trajectory (tables 14 and 15, figures 5 and 6).
+# Results for next steps, by the number of steps asked for and by their position in the trajectory (tables 14 and 15,
+# figures 5 and 6).
 
 
 STAGES = ("early", "middle", "late")
@@ -397,8 +399,8 @@ HEADERS = {HORIZON: "k", STAGE: "stage"}
 def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     """One row per setting and value of HORIZON or STAGE, in the order of values: DIAGNOSIS with intervals.
 
-    For stages, if there are cases of one step, only these count, as in the paper, because more steps are harder at
-    every stage.
+    For stages, if there are cases of one step, only these count, as in the paper, because cases of several steps are
+    harder at every stage.
     """
     families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
     condition = f"{where} AND {queries.where({'task_family': families})} AND {column} IS NOT NULL"
@@ -417,7 +419,7 @@ def several(frame: pd.DataFrame, column: str) -> bool:
 
 
 def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Tables 14 and 15 for each model and data set, each only if there are several horizons or stages."""
+    """For each model and data set, table 14 if there are several horizons, and table 15 if there are several stages."""
     found = []
     for column, title in _TITLES.items():
         every = profile(cells, column).rows
@@ -463,7 +465,7 @@ OF_PAPER = "published agent_planning_benchmark "
 def tables(root: Path) -> list[Table]:
     """Tables 1 to 5, 14 and 15 in the paper's form, each only if there is data for it.
 
-    `disturbances` has the tables of broken tools and costs on other data sets.
+    For other data sets, the tables of broken tools and of costs are in `disturbances`.
 
     Raises:
         StoreError: the folder cannot be read.

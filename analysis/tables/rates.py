@@ -119,8 +119,8 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     trial's mean over cells; ddof 1). The deviation is NaN if there is one trial, or if RATE_repeated is true, that is,
     if every case has the same rate in all trials. `success_low` and `success_high` are the bounds of the 95% interval
     of success (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all
-    succeeded. `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing
-    is known.
+    succeeded. `success_solvable` is the mean over solvable cases. A cost is a mean per cell. A figure is NaN if no cell
+    has a known value.
 
     Args:
         settings: the rows of `by_setting`.
@@ -206,12 +206,12 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 
 
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
-    """The differences of `compared` for models: each model minus the first by name, on the same planners and cases.
+    """The differences of `compared` for models instead of planners, on the same planners and cases.
 
-    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) identify the rows. If several
-    planners ran with both models, a row EVERY_PLANNER has the difference over all of them: a case's value is its mean
-    over the planners that ran the case with both models. The frame is empty if no planner ran with two models on the
-    same data.
+    From each model, the model whose name sorts first is subtracted. The columns `dataset`, `robustness`, `planner`,
+    `model` and `reference` (a model) identify the rows. If several planners ran with both models, a row EVERY_PLANNER
+    has the difference over all of them: a case's value is its mean over the planners that ran the case with both
+    models. The frame is empty if no planner ran with two models on the same data.
     """
     return pd.DataFrame([*_paired_models(_over_planners(cases)), *_paired_models(cases)])
 
@@ -345,7 +345,7 @@ _TIMES = f"x {REFERENCE}: tokens of all roles as a multiple of those of {REFEREN
 _JUDGE = "judge in, judge out, judge calls, judge passes: the judge's own costs, which the other columns do not include"
 _SECONDS = "seconds: from a cell's start to its end, including all waiting"
 _SAID = {"forward_passes": _PASSES, CHECKS: _ASKED, "wall_seconds": _SECONDS}
-"""For costs that every sweep has: the caption about each, if it needs one."""
+"""Costs that every sweep has and that need a caption, each with its caption."""
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
     "cached_input_tokens": _CACHED,

@@ -27,9 +27,9 @@ from grid.core.errors import nearest, one_line, shown_value
 
 
 FEW_CLUSTERS = 150
-"""A number of clusters; with fewer clusters, robust errors are too small.
+"""The number of clusters below which robust errors are too small.
 
-The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper (see
+Below it, the bias-reduced errors of Mancl and DeRouen (2001) are used, with the normal quantile as in their paper (see
 `tests/studies/regressions.py`).
 """
 FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
@@ -47,8 +47,8 @@ class Fit:
     """One regression.
 
     `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
-    and the figures of `RAW`, which are for columns in raw units instead of z-scores; these are NaN if no model in raw
-    units is equivalent. Separated coefficients are infinite, with NaN for the other figures.
+    and the figures of `RAW`, which are for columns in raw units instead of z-scores. The figures of `RAW` are NaN if no
+    model in raw units is equivalent. Separated coefficients are infinite, with NaN for the other figures.
     """
 
     coefficients: pd.DataFrame
@@ -300,7 +300,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
     """The coefficients of every fit with the fit's keys, `fit` (its index in `fits`), and p by Holm's correction.
 
     The correction is over the coefficients that table 3 shows, of all fits together, because the study asks about them.
-    Levels of factors are controls unless `levels` is true, and the study asks nothing about the intercept.
+    The study does not ask about the intercept or levels of factors, which are controls unless `levels` is true.
     """
     parts = [
         (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)

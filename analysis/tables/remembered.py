@@ -53,8 +53,8 @@ def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
 
     `traces` is the number of remembered traces, and `of_cases` the number of cases that the traces come from. `cases`
     and `clusters` count the cases with known success both with and without memory. Each of GAINS has the shares
-    `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing
-    is known.
+    `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). A figure that is not known
+    is NaN.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
     asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))

@@ -1,8 +1,8 @@
 """Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and the gain from correcting them.
 
-A decision compares a node's score with a threshold, before or after the node's call was run. The decision is wrong if a
-call that is right by the reference has a score below the threshold, or if a wrong call has a score that is not below
-it.
+A decision compares a threshold with the score that a node got before its call was run, or with the score that it got
+afterwards. The decision is wrong if a call that is right by the reference has a score below the threshold, or if a
+wrong call has a score that is not below it.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def table(root: Path) -> Asked:
     """One row for each setting of a group in which only `judge.restored` differs, if the group has several settings.
 
     Columns: `PLACE`, `restored`, `cases` (the number that both this setting and the setting without corrections have),
-    `decisions`, the shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of
-    the mean over trials), `gain` with `low` and `high`; a figure that does not exist is NaN.
+    `decisions`, the shares `error`, `false_positives` and `false_negatives` of these decisions, `success` (mean over
+    cases of the mean over trials), `gain` with `low` and `high`; a figure that does not exist is NaN.
     """
     asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
     for _, group in asked.rows.groupby("alike", sort=False):

@@ -1,4 +1,4 @@
-"""Rewards of tasks that have them (τ²-bench): mean, the database's part, ways in which runs ended, parts met."""
+"""Tables of rewards (τ²-bench): mean reward, share of runs with the right database, how runs ended, parts met."""
 
 from __future__ import annotations
 

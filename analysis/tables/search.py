@@ -322,9 +322,9 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
     `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
     subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
-    (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. The differences are
-    REFERENCE minus every other planner on the same terms; between two variants of REFERENCE there is only one
-    difference.
+    (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. Each difference is
+    REFERENCE minus one other planner on the same terms. Two variants of REFERENCE are compared only once: the later
+    label minus the earlier one, in alphabetical order.
     """
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}

@@ -74,7 +74,7 @@ COSTS = ["tokens", "calls", "executed", "seconds"]
 
 Tokens are input and output tokens. Calls are completions and scoring passes of the acting model and the judge, as
 budgets count them; calls of an evaluator, which only scores, do not count. Executed calls are calls of tools that were
-run. Seconds are the time of the case alone.
+run. Seconds are the case's own time, without queueing.
 """
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
@@ -225,7 +225,7 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 def improvements(root: Path) -> pa.Table:
-    """The rows of the table `improvements` that `at_limits` reads: the calls and time used up to each improvement.
+    """The rows of the table `improvements` that `at_limits` reads: number of calls and time at each improvement.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -325,9 +325,10 @@ def compared(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64]) -> Flags:
-    """For each planner, whether no other planner is better in success or cost and not worse in the other; shapes (n,).
+    """Whether each planner is dominated by no other planner; all arrays have shape (n,).
 
-    A planner whose success or cost is not known neither dominates others nor counts as undominated.
+    A planner dominates another if it is better in one of success and cost and not worse in the other. A planner whose
+    success or cost is not known neither dominates others nor counts as undominated.
     """
     known = ~(np.isnan(success) | np.isnan(cost))
     as_good = (success[None, :] >= success[:, None]) & (cost[None, :] <= cost[:, None])
@@ -339,7 +340,7 @@ def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64])
 def ablation(cases: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     """Each variant of a planner (`tooltree[pre_pruning=false]`) minus the plain planner, on cases that both have.
 
-    Planners of the same name from files in folders (`sampled/tooltree`) are included, each with its own variants.
+    Planners of the same name whose files are in folders (`sampled/tooltree`) are included, each with its own variants.
     Columns: `robustness`, `planner`, `reference`, `cases`, `clusters`; for success, tokens, executed calls and nodes,
     the mean, and the `_difference` with `_low` and `_high` (95%, over clusters). The plain planner is the reference; it
     has a row without differences before its variants. The frame is empty if no variant has a reference.

@@ -103,7 +103,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """Map robustness setting and planner to the row of `rates` over all trials; empty if each case has one trial."""
+    """For each robustness setting and planner, the row of `rates` over all trials; empty if each case has one trial."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -241,7 +241,7 @@ _LABELS = SETTING[2:]
 _PRINTED = 4
 """Maximum k for which a terminal shows columns."""
 _EVERY = 8
-"""Each k up to this value has columns; above it, only 16, 32, ... and the number of trials have columns."""
+"""Each k up to this value has columns; above it, only 16, 32 and so on, and the number of trials, have columns."""
 _CAPTION = (
     "in % of cases; for a case with c successes in n trials, pass^k is the chance that k trials, drawn without "
     "replacement, all succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024), and pass@k the chance that at least "
@@ -335,7 +335,7 @@ def _trial_columns(frame: pd.DataFrame, most: int) -> list[Column]:
 
 
 def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:
-    """Notes on the number of cases that each row leaves out, by k."""
+    """Notes on the number of cases that each row leaves out for each k."""
     found = []
     for row in rows:
         missing = {k: row["cases"] - row[f"all_{k}_cases"] for k in shown(most)}

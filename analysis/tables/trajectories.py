@@ -150,9 +150,9 @@ def chance(cells: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
     There are no rows if it is not known which tools were offered.
 
     n tools (as many as the reference has calls) are drawn from the k tools that were offered at the first decision. Of
-    these k tools, r n are the reference's, where r is the retrieval rate. The option `finish`, or the option to call no
-    tool, is not among the k. If k is smaller than n, all k are drawn. The metrics are means over cases. Cells that
-    follow an outline are left out, because an outline offers tools substep by substep.
+    these k tools, r times n are tools of the reference, where r is the retrieval rate. The option `finish`, or the
+    option to call no tool, is not among the k. If k is smaller than n, all k are drawn. The metrics are means over
+    cases. Cells that follow an outline are left out, because an outline offers tools substep by substep.
     """
     asked = ask(cells, _DRAWN.format(where=where), steps=steps)
     found, several = asked.rows, asked.rows["retriever"].nunique() > 1

@@ -216,7 +216,7 @@ class Grid:
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row per cell from `load.episodes`; no rows if a few columns show that no planner can have a grid.
+    """One row per cell from `load.episodes`; no rows if the planners' configs show that no planner can have a grid.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -234,8 +234,8 @@ def read(root: Path) -> pd.DataFrame:
 def grids(cells: pd.DataFrame) -> list[Grid]:
     """Every planner for which exactly two numbers vary among otherwise equal settings, in the cells' order.
 
-    Numbers are values of the planner's keys. Settings that differ in other values of these keys, in the budget or in
-    any other part belong to different grids.
+    A number is the numeric value of a key of the planner. Settings that differ in other values of these keys, in the
+    budget or in any other part belong to different grids.
     """
     if cells.empty:
         return []

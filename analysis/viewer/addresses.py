@@ -137,7 +137,7 @@ OUTCOMES = {
 UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
 """The ways to count cells whose success is not known; the first is the default."""
 OTHER = "(other folder)"
-"""A value for `against` by which cells are compared with cells of the same planner in the other folder."""
+"""The value of `against` for comparing cells with those of the same planner in the other folder."""
 _LONGEST = 500  # maximum length of a value, in characters
 _PAGES = 1_000_000
 
@@ -238,7 +238,7 @@ def link(model: str = "", dataset: str = "", robustness: str = "", planner: str 
 
 
 def whole(model: str, dataset: str) -> str:
-    """`link` with the viewer's usual host and port; if both are empty, the address of the page of all settings."""
+    """`link` with the viewer's usual host and port; if no label is given, the address of the page of all settings."""
     return f"http://{HOST}:{PORT}{link(model, dataset) if model or dataset else SWEEPS}"
 
 
@@ -262,7 +262,7 @@ def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
 
 
 def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | None:
-    """The planner for comparisons: the one that the filters ask for, else react; None if neither exists."""
+    """The planner for comparisons: the one that the filters name or, if they name none, react; None if missing."""
     if filters.against and filters.against != OTHER:
         return next((one for one in settings if one.planner == filters.against), None)
     plain = [one for one in settings if one.planner.partition("[")[0].partition(" ")[0] == REFERENCE]

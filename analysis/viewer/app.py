@@ -32,7 +32,7 @@ _SERVED = Served()
 
 
 def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
-    """The application over one folder or two; if there is a token, only people who have it get access."""
+    """The web application for one or two folders; if there is a token, only people who have it get access."""
     pages = Pages(runs)
 
     def route(path: str, answer: Callable[[Request, Filters, Sequence[str]], Found]) -> Route:

@@ -234,7 +234,7 @@ def _steps(index: Index, row: Row) -> list[dict[str, Any]]:
 
 
 def _shown(steps: Sequence[Row], branch: int | None) -> list[Row]:
-    """The decisions of the branch or, if none is given, of the scored path or, if there is none, of the first pass."""
+    """The decisions of the branch, if given; else those of the scored path or, without one, of the first pass."""
     if branch is None and any(step["on_path"] for step in steps):
         return sorted((step for step in steps if step["on_path"]), key=lambda step: int(step["step"]))
     return [step for step in steps if step["branch"] == (branch or 0)]

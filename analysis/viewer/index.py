@@ -61,7 +61,7 @@ DELETE FROM n WHERE setting NOT IN (
       AND hash({_APART}) IN (FROM n)) AS r
   ON e.cell_id = r.cell_id AND e.attempt_id IS NOT DISTINCT FROM r.attempt_id)"""
 _UNKNOWN = "UPDATE e SET unknown = true WHERE success IS NULL AND setting NOT IN (FROM n)"
-"""The rule of `analysis.load.unknowns.applied`; `n` has the settings without success values, if any."""
+"""The rule of `analysis.load.unknowns.applied`; the table `n` has the settings without any success value."""
 _VIEWS = """
 CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
@@ -89,8 +89,8 @@ class Setting:
 class Summary:
     """A setting in numbers; `success` is the mean over cases of means over trials, with the interval used in reports.
 
-    `bounds` are the success if all unknown cells failed, and the success if all succeeded; None if few cells are
-    unknown.
+    `bounds` are the success if all unknown cells failed, and the success if all of them succeeded; `bounds` is None if
+    few cells are unknown.
     """
 
     setting: Setting

@@ -41,12 +41,12 @@ _OUTCOMES = {
     "unknown": "(success IS NULL OR unknown)",
     "broken": "NOT ok",
 }
-"""SQL conditions for cells with an outcome; unknown cells are found by `unknown`, however they are counted."""
+"""SQL conditions for cells by outcome; the condition for unknown cells does not depend on how these are counted."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One planner's outcome in one case: success is known for `known` trials, and `resolved` of them solved it.
+    """One planner's outcome in one case: `known` trials have known success, and `resolved` trials solved the case.
 
     `first` is the episode to look at first: a failed episode if the cell has one. `flip` compares this outcome with the
     reference's: `gained`, `lost` or "". `kinds` are the kinds of failures.

@@ -1,4 +1,4 @@
-"""The folders that are shown: each folder's current index, which is rebuilt when files arrive, and its failures."""
+"""The folders that are shown: a folder's failures, and its current index, which is rebuilt when files arrive."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def _nothing() -> None:
 
 
 def _with_values(command: str, values: Mapping[str, str]) -> tuple[str, list[str]]:
-    """A sweep's command with these values, and a list of its other arguments that runs do not keep in full.
+    """A sweep's command with these values, and those of its other arguments that a run's record shortens.
 
-    The argument for a results folder whose path is not kept is left out, so the new results go to the current folder.
+    The record replaces folders and secrets by placeholders. An argument for a results folder that was replaced is left
+    out, so the new results go to the current folder.
     """
     called = command.startswith("grid.sweep(")
     given = [ast.literal_eval(one) for one in _called(command).args] if called else shlex.split(command)
@@ -61,7 +62,7 @@ def _with_values(command: str, values: Mapping[str, str]) -> tuple[str, list[str
 
 
 def _called(command: str) -> ast.Call:
-    """The call of the Python API in a run's record; raises SyntaxError."""
+    """The call of the Python API in a run's record; raises SyntaxError if the record is not such a call."""
     found = ast.parse(command, mode="eval").body
     if not isinstance(found, ast.Call):
         raise SyntaxError(command)
@@ -74,7 +75,7 @@ def _key(argument: str) -> str:
 
 @dataclass
 class Run:
-    """One results folder; `key` is its name in addresses ("" for the first), `watch` returns its sweep's progress."""
+    """One results folder; `key` names it in addresses ("" for the first); `watch` returns the progress of its sweep."""
 
     root: Path
     key: str = ""
@@ -97,10 +98,10 @@ class Run:
         return self.root.resolve().name
 
     def again(self, case_ids: Sequence[str], dataset: str) -> tuple[str, list[str]] | None:
-        """The newest run's command with these cases of a data set (its label) and a new name.
+        """The newest run's command with a new name and with these cases of one data set, which is given by its label.
 
-        The second result has the arguments that must be filled in, because runs do not keep folders and secrets. The
-        result is None if no run is known, or if a case's id has unusual characters.
+        The second result has the arguments that must be filled in, because a run's record keeps no folders or secrets.
+        The result is None if no run is known, or if a case's id has unusual characters.
         """
         try:
             ran = runs(self.root)["runs"]

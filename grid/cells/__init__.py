@@ -7,5 +7,5 @@ cost of each request, for limits on money), `printed` (the output of planners), 
 `rescoring` (rebuilds a stored cell's trajectory and scores it with today's code; `sweeps/rescore` compares the scores),
 `pilot` (runs a few cells to estimate the costs of all).
 
-The package imports `settings` and everything below, and does not use Ray.
+The package imports `settings` and the layers below `settings`, and does not use Ray.
 """

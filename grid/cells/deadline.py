@@ -113,7 +113,7 @@ class CaseLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def _own_policy() -> Iterator[None]:
-    """Use Python's own policy, because uvloop's policy watches only the children of uvloop.
+    """Use Python's own policy, because uvloop's policy watches only processes that uvloop started.
 
     Ray sets uvloop's policy if vLLM is installed.
     """
@@ -130,7 +130,7 @@ class CaseTime:
 
     Args:
         cell_id: the case's cell.
-        seconds: the seconds after which `limited` ends.
+        seconds: the case's own time, in seconds, after which `limited` ends the work.
     """
 
     def __init__(self, cell_id: str, seconds: float) -> None:
@@ -155,7 +155,7 @@ class CaseTime:
         return self.used + (self._clock.now() - self._now if self._running else 0.0)
 
     async def counted(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work, whose steps count as the case's; tasks that the work leaves running are cancelled."""
+        """The result of `work`; its steps count as the case's time, and tasks that it leaves running are cancelled."""
         token = _CASE.set(self)
         try:
             return await _steps(self, work)
@@ -334,7 +334,7 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """A case's own time, in seconds, after which it times out, and the memory, in GiB, at which a worker is ended.
+    """The seconds of its own time after which a case times out, and the memory, in GiB, at which a worker is ended.
 
     The process also ends if a case blocks the event loop for `grace_seconds` beyond its time.
     """

@@ -1,4 +1,4 @@
-"""The models that a cell's world uses. They answer for the environment, and no planner sees them."""
+"""The models that a cell's world uses. They answer on behalf of the environment, and no planner sees them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _as_stated(world: World, stated: World) -> bool:
 
 
 def _form(planner: Planner, guided: bool) -> SinglePass | None:
-    """The form of a planner's single pass, without its stages; None if the planner makes no single pass."""
+    """The `SinglePass` of a planner, with `stages` still empty; None if the planner makes no single pass."""
     if not isinstance(planner, BaselineLLM | ReAct | SingleStepHorizon | FullHorizon):
         return None
     tries = planner.max_retries + 1
@@ -112,7 +112,7 @@ async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether the case is resolved if the call has a misspelt name, which only forgiving tools accept."""
+    """Whether the case would be resolved if the call had a misspelt name, which only forgiving tools accept."""
     if not isinstance(problem.world, MatchingWorld) or not problem.world.mends:
         return False
     near = misspelt(call, listed(problem.library.get(call.tool)))
@@ -120,7 +120,7 @@ async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _resolved_with(problem: Problem, place: str, wrong: ToolCall | None) -> bool:
-    """Whether the reference's calls resolve the case if `wrong` (unless None) replaces the call at `place`."""
+    """Whether the reference's calls would resolve the case if `wrong` (unless None) replaced the call at `place`."""
     state, outputs = problem.world.start(), dict[str, Mapping[str, Json]]()
     for step, call in problem.reference.calls.items():
         if call:

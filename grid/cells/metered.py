@@ -70,7 +70,7 @@ class _Informed(_Knowing):
 
 
 def metered(built: Built, meter: Meter, roles: Collection[Role]) -> Built:
-    """The setting, in which all requests to the engines of these roles go through one meter."""
+    """The setting, changed so that all requests to the engines of these roles go through one meter."""
     engines = {role: _of(role, engine, meter) if role in roles else engine for role, engine in built.engines.items()}
     return replace(built, engine=engines.pop(ACTOR), roles=engines)
 

@@ -71,7 +71,7 @@ class Tab:
 
     @staticmethod
     def read(path: Path) -> Tab:
-        """The tab of a file; an empty tab if there is no file."""
+        """The `Tab` of a file; it is empty if there is no file."""
         tab = Tab()
         with suppress(FileNotFoundError):
             for line in path.read_bytes().splitlines():
@@ -147,7 +147,7 @@ class Till(Protocol):
         ...
 
     def ended(self, request: int, dollars: float | None) -> None:
-        """Report that a request has ended, and its cost; the cost is None if there is no answer."""
+        """Report that a request has ended, and that it cost `dollars` (None if there is no answer)."""
         ...
 
 
@@ -170,7 +170,7 @@ class Paying:
         return metered(built, paid, self.roles), paid
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T | None:
-        """The request's answer, as soon as there is money for the request; None if there is no money left."""
+        """Send the request as soon as there is money for it, and return the answer; None if there is no money left."""
         number, answer, dollars = next(self._numbers), None, None
         try:
             if self._till and not await self._may(self._till, number, role, calls):

@@ -102,7 +102,7 @@ class Took:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that were run together, at most `side` of them in parallel; `seconds` is the time until all had ended.
+    """Cells run together, at most `side` of them in parallel; `seconds` is the time until all cells had ended.
 
     `calls` is the mean number of calls in flight. `cpu` is the processor time in seconds of this process and of
     programs that it started and that have ended, such as MCP servers.
@@ -125,8 +125,8 @@ class Pilot:
     """The result for a setting, or the reason `why` there is none. `calls` includes calls of cells that a cap ended.
 
     `start` is the time in seconds from ordering the pilot to its first cell; it includes starting a worker, imports,
-    and reading the dataset. `broken_off`: the calls were used up while cells were running; these cells do not count,
-    and may be longer than the others.
+    and reading the dataset. `broken_off`: the allowed calls were used up while cells were running; these cells do not
+    count, and may be longer than the others.
     """
 
     batches: Sequence[Batch] = ()

@@ -47,9 +47,10 @@ def printed(root: Path, setting: Setting) -> Iterator[None]:
 
 @contextmanager
 def logged(to: TextIO) -> Iterator[None]:
-    """Inside the context, write logs to a stream: warnings, as in Python, and messages that a logger's level allows.
+    """Inside the context, write log messages to a stream: by default warnings, as in Python.
 
-    Messages at level `DEBUG`, which are meant for a package's authors, are left out.
+    Less severe messages are written too if their logger's level allows them, except messages at level `DEBUG`, which
+    are meant for a package's authors.
     """
     handler, root = logging.StreamHandler(to), logging.getLogger()
     level = root.level  # Hydra sets a higher level
@@ -65,7 +66,7 @@ def logged(to: TextIO) -> Iterator[None]:
 
 
 def sizes(root: Path) -> dict[Path, int]:
-    """The files of a results folder, with their sizes in bytes."""
+    """The files with planners' output in a results folder, each with its size in bytes."""
     return {path: path.stat().st_size for path in sorted((beside(root) / FOLDER).glob("*.log"))}
 
 

@@ -202,7 +202,8 @@ class _Scorer:
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
         """The benchmark's own metrics.
 
-        If too much is unknown, only the metrics that need no unrefined draft are computed, or none.
+        If an unknown part is needed, the metrics are computed as if there were no unrefined draft; if an unknown part
+        is needed even then, there are no metrics.
         """
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
@@ -275,7 +276,7 @@ class _Scorer:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Values in the form in which tables store them, including success."""
+    """The given metrics, including success, as values that tables store."""
     columns = score_columns(values)
     success = {} if columns[SUCCESS] is None else {SUCCESS: float(columns[SUCCESS])}
     return {**success, **columns[SCORES], **columns[TEXT]}
@@ -341,7 +342,7 @@ NOT_OFFERED = "the tools offered at the decisions are not stored and cannot be f
 
 
 class _Making:
-    """Makes the steps of a case; `offering.turn` is the turn of a conversation."""
+    """Makes the steps of a case from stored rows; `offering.turn` is the turn of a conversation."""
 
     def __init__(self, built: Built, problem: Problem) -> None:
         self.problem, self._drafted = problem, built.dataset.outline == DRAFTED
@@ -382,14 +383,14 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, taken after the steps `before` (None: unknown), with the current result of its call."""
+        """The step of a row, taken after the steps `before` (None: unknown), with the result that its call has now."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
         return replace(step, candidates=self._offered(step, row, before))
 
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
-        """The tools that the retriever finds for a step's substep or the whole query, as many as were once offered.
+        """The tools that the retriever finds for a step's substep or the whole query, as many as the run offered.
 
         A set of tools fits if it has the stored number of tools and matches the stored place of the reference's tool.
         The tools are Unknown if neither set fits, or if both sets fit but differ and no place of the reference's tool
@@ -525,7 +526,7 @@ def _behind(built: Built) -> list[Role]:
 
 
 def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Environment:
-    """The environment of a cell, whose models repeat their stored answers; the evaluator is the given one."""
+    """A cell's environment, in which models repeat their stored answers; the evaluator is the given one."""
     roles = {role: cast(Engine, _Recorded(role, stored.requests)) for role in _behind(built)}
     again = replace(built, roles={**built.roles, **roles})
     grounding = again.grounding(stored.episode["case_id"], 0)
@@ -575,7 +576,7 @@ def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
-    """The text next to the calls of the last readable plan; None if the plan was not kept, or was refined."""
+    """The text that the last readable plan has besides its calls; None if the plan was not kept, or was refined."""
     for asked in reversed(() if isinstance(built.planner, Refined) else stored.requests or ()):
         if asked and asked.role == ACTOR and asked.wanted in _PLANS and asked.answers and not asked.unreadable:
             text, count = asked.answers[0], problem.case.decisions or 1

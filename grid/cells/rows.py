@@ -45,7 +45,7 @@ def step_rows(
     ranked: Ranked,
     forgiving: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row per decision, which is compared with the reference if planners follow the reference.
+    """One row per decision; if planners follow the reference, each decision is compared with it.
 
     `step` is the position in the outline or, without an outline, the decision's position on its path. `n_options` also
     counts `no_tool` or `finish`. `reference_rank` is the position of the reference's tool among the retrieved tools,
@@ -241,7 +241,7 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of requests, and of `sections` not in `known`, which are added to `known`.
+    """Rows of `messages`, in the order of requests, and of `sections` that are not in `known`; adds these to `known`.
 
     The rows have no column names, because rows with names would take twice the time.
     """
@@ -321,8 +321,8 @@ _NAMES = tuple(vars(_NONE))
 def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, Any]:
     """The map `costs` with the costs of each role of a setting, and `money`, the money of all roles together.
 
-    A role's tokens are null if some of its answers are uncounted. Money is null if a price or a number of tokens is
-    unknown.
+    A role's tokens are null if the tokens of some of its answers were not counted. Money is null if a price or a number
+    of tokens is unknown.
     """
     spent = dict.fromkeys(roles, _NONE) | dict(spent)
     costs = {
@@ -342,7 +342,7 @@ def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
 
 
 def spent_by_columns(row: Mapping[str, Any]) -> dict[Role, Usage]:
-    """The usage of each role, from a row of the joined form."""
+    """The usage of each role, from a row of `episodes` in the joined form."""
     return {
         role: Usage(**{name: row[column] or 0 for name, column in columns.items()}) for role, columns in SPENT.items()
     }

@@ -143,7 +143,7 @@ async def run_chunk(
 def killed_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
 ) -> dict[str, Any]:
-    """The row of a cell that ends its worker.
+    """The row of a cell that kills its worker.
 
     The cell's problem is not built, because building it may have ended the worker.
     """
@@ -378,10 +378,10 @@ def episode_of(
 ) -> Episode:
     """The episode in which the setting's planner works on a problem.
 
-    Engines that need a reference get it here and nowhere else. For engines that need a reference, a case has a
-    difficulty that is derived from the sweep's seed, the dataset's version and the case, so it is the same for all
-    planners and trials. If there is an `audit`, the judge's answers to planners go through it. The requests in `beside`
-    also count towards the episode's money.
+    Engines that need a reference get it only in this function. For engines that need a reference, a case has a
+    difficulty that is derived from the sweep's seed, the dataset's version and the case, so the difficulty is the same
+    for all planners and trials. If there is an `audit`, the judge's answers to planners go through it. The requests in
+    `beside` also count towards the episode's money.
     """
     dollars = built.cell_money
     kind = Episode if dollars is None else partial(PaidEpisode, built.prices, dollars, beside)
@@ -515,7 +515,7 @@ def kind_columns(problem: Problem | None) -> dict[str, Any]:
     return {} if kind is None else {name: getattr(kind, name) for name in _KIND}
 
 
-# The rows of a search tree's nodes, and a row for each trajectory that was the best so far, with the cost until then.
+# The rows of a search tree's nodes, and a row for each trajectory that was the best so far, with the cost up to then.
 
 
 def node_rows(

@@ -35,8 +35,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
     """Yield the engine. If the engine runs in replicas, they are ready to answer; any other engine is not loaded yet.
 
     Raises:
-        ConfigError: not enough GPUs, an engine that can never work, or packages that the engine needs are not
-            installed.
+        ConfigError: there are not enough GPUs, the engine can never work, or packages that it needs are not installed.
         EngineError: no replica becomes ready.
         UnfinishedError: Ray does not start on this machine.
     """

@@ -244,9 +244,10 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """Call `ray.init`, and call it again if its node was not up within 30 s, because Ray has no setting for that limit.
+    """Call `ray.init`, and call it again if Ray's node was not up within 30 s.
 
-    If the terminal closes, only this process gets SIGHUP. Ray's processes do not get it, so they can finish their work.
+    The second call is needed because Ray has no setting for the limit of 30 s. If the terminal closes, only this
+    process gets SIGHUP. Ray's processes do not get this signal, so they can finish their work.
     """
     import ray
 
@@ -266,7 +267,8 @@ def _begun(**how: Any) -> Any:
 class _Known(list[str]):
     """The folders that workers search for modules first; only folders that this process searches too can be added.
 
-    Ray adds the current folder. If that folder contained a folder with our package's name, workers would import it.
+    Ray tries to add the current folder. If that folder contained a folder with our package's name, workers would import
+    it.
     """
 
     def extend(self, folders: Iterable[str]) -> None:
@@ -285,7 +287,7 @@ def _job() -> Any:
 
 
 def _guarded(folder: Path) -> str:
-    """Protect Ray's ports with a token in the folder, unless the user chose another method; returns a text about it.
+    """Protect Ray's ports with a token in `folder`, unless the user chose another method; returns a text on the token.
 
     The token is not in Ray's default place, ~/.ray, because every later cluster of this user would then ask for it.
     """
@@ -319,7 +321,7 @@ def _join(cluster: ClusterConfig) -> str:
 
 
 def _authenticate(cluster: ClusterConfig) -> None:
-    """Set how Ray authenticates with the cluster; raises ConfigError if the cluster would reject that.
+    """Set how Ray authenticates with the cluster; raises ConfigError if the cluster would reject this method.
 
     Without this check, Ray would keep trying for ten seconds and print a line for each attempt.
     """
@@ -359,8 +361,8 @@ def _refused(address: str, headers: Mapping[str, str]) -> bool:
 def _with_plugins(inherited: bool) -> dict[str, Any]:
     """The arguments of `ray.init` that make plugins known to all processes; empty if the plugins are known anyway.
 
-    Workers start sooner without such arguments. A folder is sent as a whole. `inherited`: whether Ray's processes
-    inherit the environment of this process.
+    Workers start sooner without such arguments. A plugin's folder is sent to the cluster as a whole. `inherited`:
+    whether Ray's processes inherit the environment of this process.
     """
     found = plugins.allowed()
     folders = [plugin.folder for plugin in found.values() if not plugin.distribution]
@@ -424,7 +426,10 @@ def disconnect() -> None:
 
 
 def _no_answer(address: str) -> str:
-    """The reason why nothing listens at `host:port`; empty if something does. Ray itself would try for minutes."""
+    """The reason why nothing listens at `host:port`; empty if something does.
+
+    Without this check, Ray would keep trying for minutes.
+    """
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()

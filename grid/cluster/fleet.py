@@ -299,7 +299,10 @@ class Fleet:
             self._watcher.start()
 
     def _plan_turns(self) -> None:
-        """Order the teams, with at most as many replicas as the cluster can hold; print differences from the config."""
+        """Order the teams, with at most as many replicas as the cluster can hold.
+
+        Prints a line if a model gets fewer replicas than were asked for, or if models take turns.
+        """
         teams = [team for team in self._cells if team]
         for team in teams:
             lacking = [self._models[key] for key in team if key not in self.pools]
@@ -471,7 +474,10 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """Print that other processes hold GPUs for the first waiting team; give the team up after `ready_seconds`."""
+        """Print that other processes hold GPUs that the first waiting team needs.
+
+        Give the team up after `ready_seconds`.
+        """
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now

@@ -72,7 +72,7 @@ class Try:
 class Lane:
     """The work of settings whose roles share engines.
 
-    `keys` are the models that run in replicas; it is empty if every task has its own engines. `team` are the models
+    `keys` are the models that run in replicas; there are none if every task has its own engines. `team` are the models
     that may have to wait for GPUs. `left` is roughly the number of cells that are not in a chunk yet. Once the lane is
     `loaded`, `pools` has the replicas by model and name, and `target` is the number of cells in flight that keeps the
     replicas busy.

@@ -23,7 +23,7 @@ COUNTERS = {
 
 
 class ReplicaMetrics:
-    """The metrics of one replica, tagged with its name; `again`: whether this process replaced an ended process."""
+    """The metrics of one replica, tagged with its name; `again`: whether this process replaced one that ended."""
 
     def __init__(self, name: str, again: bool) -> None:
         self._meters, self._tags = Meters(COUNTERS, GAUGES, ("replica",)), {"replica": name}
@@ -51,7 +51,8 @@ class ReplicaMetrics:
         self._meters.set(f"grid_replica_{name}", value, self._tags)
 
 
-# Ray metrics by name. On Ray's Prometheus page names get the prefix `ray_`, and counters the suffix `_total`.
+# Ray metrics by name. On Ray's Prometheus page, all names get the prefix `ray_`, and names of counters also the suffix
+# `_total`.
 
 
 class Meters:

@@ -1,7 +1,7 @@
 """Spending under `budget.money`, in US dollars: how many cells may begin, and which requests the workers may send.
 
-One actor counts the requests of all workers. The limit can only be exceeded by requests that were already at servers
-when the latest answers showed how much requests cost.
+One actor counts the requests of all workers. Spending can exceed the limit only through requests that were already at
+servers when the latest answers showed how much a request costs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Purse:
 
     A request may be sent if the limit covers the money spent, the cost of all requests at servers, and the cost of this
     request. The cost of a request is assumed to be the mean cost of the answered requests of its setting and role.
-    Until a role has an answer, only one of its requests is sent at a time.
+    Until a setting's role has received an answer, only one of the role's requests is sent at a time.
     """
 
     def __init__(self, limit: float, spent: float) -> None:
@@ -149,7 +149,7 @@ class Money:
             self._known[report.setting_id] = dollars + (report.money or 0.0), cells + report.ok + report.failed
 
     def gone(self, attempt_id: str) -> None:
-        """Record that an attempt's worker is gone, and with it the requests that it had sent."""
+        """Record that an attempt's worker is gone, along with the requests that it had sent."""
         if self.actor is not None:
             self.actor.gone.remote(attempt_id)
 
@@ -161,12 +161,13 @@ class Money:
     def cells(
         self, setting_id: str, most: int, in_flight: Iterable[tuple[str, int, float]], settings: Iterable[str]
     ) -> int:
-        """The number of cells of a setting that may begin with the money that remains after the attempts `in_flight`.
+        """The number of cells of a setting that may begin with the money that the attempts `in_flight` do not need.
 
         Each attempt is given as its setting, its number of cells, and its spending so far. As long as the cost of a
         setting's cells is unknown, only one of its cells begins. A mean over few cells is trusted less: half of the
         money is kept back after the first cell, a third after two cells. The money is shared by all `settings` whose
-        cells can begin now: no setting goes beyond the number of cells that each of these settings could reach.
+        cells can begin now: no setting may exceed the number of cells that the money allows each of these settings to
+        reach.
         """
         left, taken, flying = self.limit - self.dollars, 0.0, Counter[str]()
         for other, cells, spent in in_flight:
@@ -183,7 +184,7 @@ class Money:
         return min(most, max(int(sure + _ROUNDING), int(next_one)))
 
     def _level(self, begun: Mapping[str, int], dollars: float, each: float) -> float:
-        """The number of cells, including the `begun` ones, that each setting could have if `dollars` more were spent.
+        """The number of cells, including the `begun` ones, that each setting could reach if `dollars` more were spent.
 
         `each`: the cost assumed for a cell whose setting has no known cost.
         """

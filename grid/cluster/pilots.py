@@ -63,7 +63,7 @@ class Side:
 
 
 def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
-    """The pilots of all settings, by id, with at most `calls` calls each; and the resources that the settings use.
+    """Each setting's pilot, by the setting's id, with at most `calls` calls; and the resources that the settings use.
 
     Raises:
         GridError: an error that keeps a worker from running anything at all.
@@ -82,7 +82,7 @@ def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict
 
 
 def _tasks(plan: Plan, lane: Lane) -> int:
-    """The number of a lane's settings whose pilots run side by side, each in a task; with replicas only one."""
+    """The number of a lane's settings whose pilots run side by side, each in a task; 1 if the lane has replicas."""
     return 1 if lane.pools else min(cpus(), plan.cluster.chunks_in_flight or cpus())
 
 
@@ -95,7 +95,7 @@ def _side(plan: Plan, lane: Lane) -> Side:
 
 
 def _together(plan: Plan, lane: Lane, settings: Sequence[Setting], done: CellIds, calls: int) -> dict[str, Pilot]:
-    """The pilots of some settings, which run side by side."""
+    """Run the pilots of these settings side by side; returns the pilots by setting id."""
     import ray
 
     remote = ray.remote(max_retries=0)(pilot_task)

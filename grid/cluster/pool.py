@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 class Pool:
     """The replicas of one model. A `detached` pool outlives the program that started it.
 
-    `probes`: the ways in which the program that is waiting for the pool will ask its model.
+    `probes`: the ways in which the program that is waiting for the pool will ask the pool's model.
     """
 
     label: str
@@ -62,10 +62,11 @@ def start(
         label: the model's name as shown to people.
         model: the config of the model group.
         engine: the engine built from this config.
-        replicas: the number of replicas (`count`).
+        replicas: the number of replicas, as returned by `count`.
         ready_seconds: the time limit for loading.
         detached: whether the pool outlives this program.
-        turn: differs between the pools of one program, because Ray keeps the name of an ended actor for a while.
+        turn: a number that differs between the pools of one program, because Ray keeps an ended actor's name for a
+            while.
         actor: the class of the replicas.
     """
     import ray
@@ -91,14 +92,14 @@ def start(
 
 
 def count(engine: HostedEngine, asked: int) -> int:
-    """The number of replicas of a model: 1 for a gateway, else the number in its config or, if it has none, `asked`."""
+    """The number of a model's replicas: 1 for a gateway, else the number in the config or, without one, `asked`."""
     if engine.home == "gateway":
         return 1
     return getattr(engine, "replicas", None) or asked
 
 
 def bundles(engine: HostedEngine) -> tuple[float, ...]:
-    """The number of GPUs of each process of one replica; a process's GPUs are on one machine. Empty on CPUs."""
+    """The number of GPUs for each process of a replica; a process's GPUs are on one machine. Empty on CPUs."""
     found: tuple[float, ...] = getattr(engine, "bundles", None) or ((engine.gpus,) if engine.gpus else ())
     return found
 
@@ -122,7 +123,7 @@ def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
 
 
 def running() -> dict[str, list[str]]:
-    """The actors of the detached pools on this cluster, by the pool's name."""
+    """The actors of the detached pools on this cluster, by pool name."""
     import ray
 
     found: dict[str, list[str]] = {}

@@ -24,7 +24,7 @@ class Late:
 
 
 class _Loading:
-    """Replicas that are being loaded: the `pending` ones, by the call that loads them, and those `ready` or `late`."""
+    """All replicas of the pools: `pending` ones, by the call that loads them, and those that are `ready` or `late`."""
 
     def __init__(self, pools: Sequence[Pool], say: Say) -> None:
         self._pools, self._say = pools, say
@@ -56,7 +56,7 @@ class _Loading:
             raise EngineError(f"{pool.label}: no replica is ready{what}; {reasons}")
 
     def take(self, task: Any) -> None:
-        """Handle a call to `load` that ended. If the replica's process ended, `load` is called once more."""
+        """Handle an ended call to `load`. If the replica's process has ended too, `load` is called once more."""
         import ray
 
         name = self.pending.pop(task)

@@ -30,10 +30,10 @@ _ATTEMPTS = 10_000  # number of attempts whose usage is kept
 class ReplicaStats:
     """The figures of one process of a replica since it started.
 
-    `busy_seconds` is the time in which the engine was computing, `batch` the mean number of requests that it computed
-    at once during this time. `kv_cache` is the highest share of the KV cache that was in use; it is None if the engine
-    does not report this share. `failed` does not include cancelled requests. `counts`: whether the engine can count the
-    tokens of its answers.
+    `busy_seconds` is the time during which the engine was computing, and `batch` is the mean number of requests that it
+    processed at once during this time. `kv_cache` is the highest share of the KV cache that was in use; it is None if
+    the engine does not report this share. `failed` does not include cancelled requests. `counts`: whether the engine
+    can count the tokens of its answers.
     """
 
     name: str
@@ -60,9 +60,9 @@ class Hosting:
         label: the model's name as shown to people.
         threads: the number of threads for computing on a CPU.
         ready_seconds: the time limit for loading, after which a restarted process is ended again.
-        environment: the driver's environment variables that the engine needs. They are secrets, so they are passed as
-            arguments of the actor, which are shown nowhere; a runtime environment would appear in Ray's logs and
-            dashboard.
+        environment: the driver's environment variables that the engine needs. These variables are secrets, so they are
+            passed as arguments of the actor, which Ray does not show; a runtime environment would appear in Ray's logs
+            and dashboard.
     """
 
     label: str
@@ -72,7 +72,9 @@ class Hosting:
 
 
 class Replica:
-    """The class of an actor whose process Ray restarts. Every request awaits `load`, so no request arrives too early.
+    """The class of an actor whose process Ray restarts.
+
+    Every request awaits `load`, so a request may arrive before the engine is loaded.
 
     Args:
         name: the actor's name.

@@ -28,11 +28,11 @@ _OBJECT_SECONDS = 4.0  # between two writes or reads of an object; a driver read
 class Sign:
     """The message that a worker writes about itself every second.
 
-    `pid`, `started` (the start of the process, in kernel clock ticks) and `node` identify the process; `beats` grows
-    with each message. `ended` is the number of the chunk's cells that have ended; `ok` counts the cells that ended
-    well, `unknown` the cells whose success cannot be determined. `tokens` (of prompts and answers) and `money` (US
-    dollars) are the cost of ended cells; under budget.money, `money` includes cells that have not ended. `blocked` is
-    the cell whose step keeps the event loop busy for longer than allowed, if there is one.
+    `pid`, `started` (the start of the process, in kernel clock ticks) and `node` identify the process; `beats`
+    increases with each message. `ended` is the number of the chunk's cells that have ended; `ok` counts the cells that
+    ended well, `unknown` the cells whose success cannot be determined. `tokens` (of prompts and answers) and `money`
+    (US dollars) are the cost of ended cells; under budget.money, `money` includes cells that have not ended. `blocked`
+    is the cell whose step keeps the event loop busy for longer than allowed, if there is one.
     """
 
     pid: int
@@ -106,7 +106,7 @@ class Speaker:
         self._said = self._asked = -math.inf
 
     def say(self, sign: Sign) -> None:
-        """Replace the last sign by this one."""
+        """Replace the last sign with this one."""
         if not sign.blocked and time.monotonic() - self._said < self._every:
             return
         self._said = time.monotonic()

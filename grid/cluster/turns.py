@@ -136,7 +136,7 @@ def ordered(
 def _end(
     order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> float:
-    """The time when the last team ends if teams begin in order, each as soon as it fits; infinite if one never fits."""
+    """The end time of the last team if teams begin in order, each as soon as it fits; infinite if a team never fits."""
     turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
     serial = count()
     while turns.waiting or running:

@@ -35,7 +35,7 @@ def watched(session: Path) -> Iterator[None]:
 
 
 def writers(session: Path) -> list[int]:
-    """The processes with a file of the session open for writing: all processes of Ray, and their children."""
+    """The processes that have a file of the session open for writing: all of Ray's processes, and their children."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended, or belongs to another user

@@ -38,7 +38,7 @@ _BLOCKED = 72  # the exit status of a process whose event loop is blocked
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cells of one setting, and everything that a worker needs to run them, `at_once` of them side by side.
+    """Cells of one setting, and everything that a worker needs to run the cells, `at_once` of them side by side.
 
     `pools` has the replicas by model and name. `money` is the budget for all cells of the sweep, in US dollars, and the
     actor that refuses requests beyond the budget (None if requests are never refused).
@@ -65,9 +65,9 @@ class Report:
     `unknown` is the number of cells whose success cannot be determined (`rows.untold`). `left` counts the cells that
     did not begin or have no row; `unpaid` counts those of the `left` cells for which there was no money. `writes` is
     the number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept`
-    the number of cells with a transcript. `money` is in US dollars, without cells whose answers are not counted; it is
-    None if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that
-    run again.
+    the number of cells with a transcript. `money` is in US dollars, and excludes cells whose answers are not counted;
+    it is None if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells
+    that run again.
     """
 
     setting_id: str
@@ -87,7 +87,10 @@ class Report:
 
 
 _sections_written: dict[str, set[str]] = {}
-"""The digests of sections that this process wrote in the current run; files of earlier runs may have been put aside."""
+"""The digests of the sections that this process wrote in the current run.
+
+Sections of earlier runs do not count, because their files may have been put aside.
+"""
 
 
 def _written_in(run_id: str) -> set[str]:
@@ -152,7 +155,10 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Search for cycles less often: rows have none, and searching took a sixth of the time; set once per process."""
+    """Make Python search for reference cycles less often: rows have none, and the search took a sixth of the time.
+
+    This is set once per process.
+    """
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 

@@ -58,9 +58,9 @@ class Subject:
     def points(self, with_files: Sequence[str] = ()) -> list[Point]:
         """All points: dataset, outline, planner, and the robustness setting and engine whose turn it is.
 
-        Each of our datasets is combined with each of our planners. Each file of a plugin is combined with enough of our
-        files. `with_files` are datasets whose files are available although their YAML names no path. The turn of a
-        plugin's planner depends on its name alone, so that other planners of the plugin do not change its points.
+        Each of our datasets is combined with each of our planners. Each file of a plugin is combined with all or some
+        of our files. `with_files` are datasets whose files are available although their YAML names no path. The turn of
+        a plugin's planner depends on its name alone, so that other planners of the plugin do not change its points.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
         datasets = [name for name in every if not lacks_path(name) or name in with_files]
@@ -134,13 +134,14 @@ def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
 
 
 def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
-    """Some of the points, in order.
+    """A selection of the points, in their original order.
 
     Together with `known`, these points contain every pair of values that any point has.
 
     Pairs that occur in `known` are already covered. Pairs that few points have are covered first. Among the points with
-    such a pair, the point that adds the most missing pairs is chosen. If several points add equally many, the point
-    whose pairs were chosen least often is chosen, so that all take turns. The same points always give the same result.
+    the pair to be covered, the point that adds the most missing pairs is chosen. If several points add equally many
+    missing pairs, the point whose pairs were chosen least often is chosen, so that all pairs take turns. The same
+    points always give the same result.
     """
     holding: dict[Pair, list[int]] = {}
     pairs = [list(pairs_of(point)) for point in points]

@@ -1,9 +1,9 @@
 """Tests that run every planner on every dataset.
 
-For a plugin's files, every outline and every free engine is tested at each point. For our own files, outlines,
-robustness settings and engines take turns: each of these is combined with every planner, every dataset, and each value
-of the other two. With `-m slow`, our files are also tested with every outline and every engine. All files are read from
-conf/, or from a plugin's folder, so that a new file is found automatically.
+For a plugin's files, every outline and every engine that costs nothing is tested at each point. For our own files,
+outlines, robustness settings and engines take turns: each of these is combined with every planner, every dataset, and
+each value of the other two. With `-m slow`, our files are also tested with every outline and every engine. All files
+are read from conf/, or from a plugin's folder, so that a new file is found automatically.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ COUNTERS = [
 ]
 RATES = ("tool_match_rate", "action_accuracy")
 READABLE = {"simulated": {"malformed": 0.0}}
-"""Values that make all answers of an engine readable, because the contract does not cover decisions without an
-option."""
+"""Values with which all answers of an engine are readable. An unreadable answer leads to a decision without a chosen
+option, which the contract does not cover."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
 """The planners whose entropy is computed over all options in the table, not only over options above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
-"""The planners that choose a tool before its arguments. They may choose a tool that needs an earlier result even if
-there is none."""
+"""The planners that choose a tool before its arguments. Such a planner may choose a tool that needs an earlier result
+although there is no earlier result."""
 
 
 MOST = {"max_calls": 8, "max_failed_calls": 40}

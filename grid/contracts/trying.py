@@ -1,4 +1,4 @@
-"""Functions for a plugin's own tests, to try a file on a case."""
+"""Functions with which a plugin's own tests can try a file on a case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUDGET = BudgetConfig()
 def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
     """Run a dataset's case and return its row in `episodes`.
 
-    `case` is the case's position; `files` name files, as in planner="mine".
+    `case` is the case's position; `files` gives the names of files by group, as in planner="mine".
     """
     setting, built = _built(package, files)
     case_id = built.dataset.case_ids()[case]

@@ -1,8 +1,8 @@
 """Make Python find `analysis` and `launch` beside `grid`, even if the user's folder has folders with these names.
 
-The user's modules in a folder with the same name are found too, after the project's modules, so that one process can
-import both. If the user's folder and the project's folder have a module with the same name, one module hides the other,
-and a warning names the user's folder.
+The user's modules in a folder with one of these names are found too, after the project's modules, so that one process
+can import both. If the user's folder and the project's folder have a module with the same name, one module hides the
+other, and a warning names the user's folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class _Beside(MetaPathFinder):
-    """Finds the project's packages before any other finder; the user's modules come after the project's modules."""
+    """Finds the project's packages before other finders do; the user's modules come after the project's modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -39,7 +39,7 @@ class _Beside(MetaPathFinder):
 def find() -> None:
     """Make the project's packages importable.
 
-    A user's package of the same name comes first if it has already been imported.
+    A user's package with the same name as a project's package comes first if it has already been imported.
     """
     if any(isinstance(finder, _Beside) for finder in sys.meta_path):
         return

@@ -61,8 +61,9 @@ class ChainAnswer:
 class MessagesAnswer:
     """Exactly `count` assistant messages are wanted (C.2): a single message as a JSON object, several as a JSON array.
 
-    Each is `{"role": "assistant", "thought", "tool_calls": [{"type": "function", "function": {"name", "arguments"}}]}`
-    with one call, or without a call if no tool is to be called. `may_refuse` and `free` are as in ChainAnswer.
+    Each message is `{"role": "assistant", "thought", "tool_calls": [{"type": "function", "function": {"name",
+    "arguments"}}]}` with one call, or without a call if no tool is to be called. `may_refuse` and `free` are as in
+    ChainAnswer.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -95,8 +96,10 @@ def shown_as(history: History | None, tools: Tools) -> History:
 
 
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
-"""Tokens are drawn from the unmodified distribution softmax(logits / temperature); every engine that can do this does
-it."""
+"""The sampler that draws tokens from the unmodified distribution softmax(logits / temperature).
+
+Every engine that can draw tokens in this way does so.
+"""
 
 
 _SHORT = 1000  # maximum length, in characters, of a section whose digest is cached by its content
@@ -121,7 +124,7 @@ class Section:
 
     @kept
     def characters(self) -> int:
-        """The number of characters of all lines."""
+        """The number of characters in all lines."""
         return sum(map(len, self.lines()))
 
     def lines(self, padded: bool = False) -> tuple[str, ...]:
@@ -160,9 +163,9 @@ class ToolCallAnswer:
     """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool if `may_decline`.
 
     `thought`: the object starts with a key `thought`, whose text has at most this many characters; with 0 there is no
-    such key. `native` is the instruction for tools that are passed as functions. It replaces the prompt's instruction,
-    which describes the object's form. `results` are the references to earlier results that an argument may contain;
-    None if the references are not known.
+    such key. `native` is the instruction for tools that are passed as functions; `native` replaces the prompt's
+    instruction, which describes the object's form. `results` are the references to earlier results that an argument may
+    contain; None if the references are not known.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -275,7 +278,7 @@ class Prompt:
         return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:
-        """All lines of one kind of section."""
+        """The lines of all sections of one kind."""
         return tuple(line for section in self.sections if section.kind == kind for line in section.lines())
 
 
@@ -308,7 +311,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Choice:
-    """The probability of each option, in the options' order (the sum is 1), and the cost of their computation.
+    """The options' probabilities, in the options' order (their sum is 1), and the cost of computing them.
 
     `unassigned` is the model's probability mass that fell on no option. `error_bound` is the largest error, in total
     variation, that options without a score can cause. `unassigned` and `error_bound` are None if the engine is not a
@@ -327,9 +330,9 @@ class Engine(Protocol):
     """Something that answers prompts. Creating an engine checks its values and loads nothing.
 
     `provides` lists the abilities of the engine (among SAMPLE, CHOOSE, NATIVE and MESSAGES). `name` is the kind of
-    engine in tables. `home` is the place where the engine lives. A `task` engine lives in every task; it costs next to
-    nothing, so a dry run may use it. A `replica` engine has weights and lives in the replicas of a pool. A `gateway`
-    engine lives in one actor through which all requests pass, so that its limits apply to the whole sweep.
+    engine, as shown in tables. `home` is the place where the engine lives. A `task` engine lives in every task; it
+    costs next to nothing, so a dry run may use it. A `replica` engine has weights and lives in the replicas of a pool.
+    A `gateway` engine lives in one actor through which all requests pass, so that its limits apply to the whole sweep.
     """
 
     @property
@@ -381,7 +384,7 @@ def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
 Role = Literal["actor", "judge", "evaluator", "simulator", "critic", "user"]
 ACTOR: Role = "actor"
 JUDGE: Role = "judge"
-"""Gives a planner the scores that it asks for."""
+"""Gives a planner the scores that the planner asks for."""
 EVALUATOR: Role = "evaluator"
 """Decides for the environment which texts mean the same and how good a finished trajectory is; hidden from planners."""
 SIMULATOR: Role = "simulator"

@@ -38,7 +38,7 @@ def one_line(text: object, limit: int = _LINE) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A phrase that suggests the name that was probably meant; empty if none is similar to `name` or starts with it."""
+    """A phrase that suggests the name probably meant; empty if none of `names` is like `name` or starts with it."""
     close = difflib.get_close_matches(name, names, n=1) or [one for one in names if name and one.startswith(name)]
     return f" (did you mean {close[0]}?)" if close else ""
 
@@ -95,7 +95,7 @@ class UnfinishedError(GridError):
 
 
 class ModelError(GridError):
-    """The model's answer cannot be used at all. This is a result and is never retried."""
+    """The model's answer cannot be used at all. This failure is a result and is never retried."""
 
 
 class VerdictError(ModelError):
@@ -103,7 +103,7 @@ class VerdictError(ModelError):
 
 
 class ContextError(GridError):
-    """The prompt does not fit the model's context. This is a result and is never retried.
+    """The prompt does not fit the model's context. This failure is a result and is never retried.
 
     `room`: the number of tokens left in the context after the prompt, which is less than the number requested; None if
     the number is not known.
@@ -119,7 +119,7 @@ class ContextError(GridError):
 
 
 class ToolError(GridError):
-    """A tool or its world broke. This is a result and is never retried."""
+    """A tool or its world broke. This failure is a result and is never retried."""
 
 
 class BudgetError(GridError):

@@ -1,8 +1,8 @@
 """Labels of settings for people to read, no longer than necessary to tell settings apart.
 
 Rows keep the labels with which they were written. A model behind a general interface is shown under the name that its
-server uses. If settings would still have the same name, their labels also show the differences between their configs,
-and nothing else.
+server uses. If settings would still have the same name, their labels also show values that differ between their
+configs, only as many as are needed, and no other values.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """For each setting, the keys and values that distinguish it (`seed=1`); None if settings remain indistinguishable.
 
     Args:
-        settings: for each setting of the same name, its values by key: the parts of its config, and any further values.
+        settings: for each setting with the same name, a mapping of keys to values (parts of its config, and any further
+            values).
     """
     flat = [dict(_flat(one)) for one in settings]
     told = _differences(flat)

@@ -1,4 +1,4 @@
-"""The meaning of each metric of a cell. The class that measures a metric declares its meaning; nothing is guessed."""
+"""The meaning of each metric of a cell, declared by the class that measures the metric; nothing is guessed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Modules that were renamed: their old names can still be imported, with one warning that gives the new name.
 
-A line of `_TABLE` contains a module's current name, then its old names. The table is not a data file because the digest
-of a module's code includes the data files that the module reads, while a name changes no result.
+A line of `_TABLE` contains a module's current name, then its old names. The table is not a data file, because the
+digest of a module's code includes the data files that the module reads, whereas names of modules do not affect results.
 `python launch/renamed.py FOLDER` writes the new names into a plugin's files.
 """
 
@@ -400,17 +400,19 @@ grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """
 FIRST = {today(name): name for name in _CLASSES.split()}
-"""Maps the current name of each class whose module moved after rows were written to the class's first name, which ids
-keep."""
+"""For each class whose module moved after rows had been written: the class's first name, by its current name.
+
+Ids keep the first name.
+"""
 
 
 def named_today(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config, in which all `_target_`s have the current names of modules."""
+    """The config in which every `_target_` has the current name of its module."""
     return _named(config, today)
 
 
 def named_first(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config, in which all `_target_`s have the class names that ids and rows use."""
+    """The config in which every `_target_` has the class name that ids and rows use."""
     return _named(config, lambda name: FIRST.get(today(name), name))
 
 
@@ -433,7 +435,7 @@ _GONE = {
 
 
 def _others(fullname: str, path: Sequence[str] | None) -> bool:
-    """Whether a module is in a user's folder with the same name as one of the project's packages."""
+    """Whether a module is in a user's folder that has the same name as one of the project's packages."""
     ours = _ROOT / fullname.rpartition(".")[0].replace(".", "/")
     theirs = [one for one in path or () if Path(one).resolve() != ours]
     return bool(theirs) and PathFinder.find_spec(fullname, theirs) is not None
@@ -448,7 +450,7 @@ class _OneFile(SourceFileLoader):
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds modules by their old names, before other finders load them a second time from a moved package's folder."""
+    """Finds modules by their old names, so that no finder loads them a second time from a moved package's folder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,12 +1,12 @@
 """Where results are stored: a folder in a file system, or an address (`s3://bucket/results`, `gs://`, `az://`).
 
 Readers and writers use a path in both cases. An `Address` carries out a path's operations through requests to an object
-store. An object store has no folders, an object is always written as a whole, and only those parts of an object that
+store. An object store has no folders. An object is always written as a whole, but only those parts of an object that
 are read are copied. Files that must be on this machine (drafts, the lock's local part, the ledger of money) are in the
 folder that `beside` returns.
 
-The library used is obstore. It covers the three stores, reads credentials from the environment as the stores' own tools
-do, retries failed requests, and supports conditional writes, which a lock needs. Arrow's own file systems do not
+The library used is obstore, which covers the three stores, reads credentials from the environment as the stores' own
+tools do, retries failed requests, and supports conditional writes, which a lock needs. Arrow's own file systems do not
 support conditional writes.
 """
 
@@ -52,7 +52,10 @@ _LONGEST = 200  # characters of a store's message
 
 
 def folder_at(given: str | Path) -> Path:
-    """The path of a folder or an address; no request is sent yet. Raises ConfigError for an address with one slash."""
+    """The path of a folder or an address; no request is sent yet.
+
+    Raises ConfigError for an address with only one slash after the scheme.
+    """
     if isinstance(given, str) and _ADDRESS.match(given):
         return Address(given)
     if isinstance(given, str) and _ONE_SLASH.match(given):
@@ -69,7 +72,7 @@ def beside(root: Path) -> Path:
 
 
 def hand_over(draft: Path, target: Path) -> None:
-    """Move a file to `target`; raises OSError.
+    """Move a file to `target`; raises OSError if that fails.
 
     The file is in the folder that `beside` returns, or in the file system of `target`.
     """
@@ -80,7 +83,7 @@ def hand_over(draft: Path, target: Path) -> None:
 
 
 def write_whole(path: Path, content: str, draft: Path) -> None:
-    """Replace a file's content by a text, entirely or not at all; `draft` is a temporary name in the same file system.
+    """Replace a file's content with a text, all or nothing; `draft` is a temporary name in the same file system.
 
     Raises:
         OSError: the file cannot be written.
@@ -169,7 +172,10 @@ class Address(PosixPath):
             raise ConfigError(key, given or str(self), f"{_ALLOWED} ({_said(error)})") from None
 
     def _info(self) -> Mapping[str, Any]:
-        """Size, time and tag of the object, from a listing if the address comes from one; raises FileNotFoundError."""
+        """Size, time and tag of the object, from a listing if the address comes from one.
+
+        Raises FileNotFoundError if there is no object.
+        """
         if self._told is None:
             import obstore
 
@@ -211,7 +217,7 @@ class Address(PosixPath):
             return obstore.put(self._store(), self._key, content, **mode)
 
     def get(self) -> tuple[bytes, Mapping[str, Any]]:
-        """The object's content, with the time and tag of this content; raises OSError."""
+        """The object's content, with this content's time and tag; raises OSError if the object cannot be read."""
         import obstore
 
         with _as_errors_of_files(self):
@@ -219,7 +225,7 @@ class Address(PosixPath):
             return found.bytes().to_bytes(), found.meta
 
     def get_range(self, start: int, length: int) -> memoryview:
-        """`length` bytes of the object, starting at `start`; raises OSError."""
+        """`length` bytes of the object, starting at `start`; raises OSError if they cannot be read."""
         import obstore
 
         with _as_errors_of_files(self):
@@ -228,9 +234,9 @@ class Address(PosixPath):
     # The operations of paths.
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Size and times; the inode is derived from the tag.
+        """The object's size and times, and an inode number derived from its tag.
 
-        A path that is no object itself, but has objects below it, counts as a folder.
+        A path that is not itself an object, but has objects below it, counts as a folder.
         """
         try:
             told = self._info()
@@ -247,11 +253,11 @@ class Address(PosixPath):
         )
 
     def lstat(self) -> os.stat_result:
-        """Like `stat`, but with a new request, even if a listing had the values."""
+        """Like `stat`, but always with a new request, even if a listing contains the values."""
         return Address(self).stat()
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object with this name, or an object below the address."""
+        """Whether there is an object at this address, or any object below it."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -259,11 +265,11 @@ class Address(PosixPath):
         return True
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object with this name."""
+        """Whether there is an object at this address."""
         return self.exists() and stat.S_ISREG(self.stat().st_mode)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object below the address."""
+        """Whether there is any object below this address."""
         return self.exists() and stat.S_ISDIR(self.stat().st_mode)
 
     def is_symlink(self) -> bool:
@@ -290,11 +296,11 @@ class Address(PosixPath):
         return (one for one in self._below() if len(one.parts) == len(self.parts) + 1)
 
     def glob(self, pattern: str, **keys: Any) -> Iterator[Address]:  # type: ignore[override]
-        """The objects directly below the address whose name matches `pattern`."""
+        """Those objects directly below the address whose names match `pattern`."""
         return (one for one in self.iterdir() if fnmatchcase(one.name, pattern))
 
     def rglob(self, pattern: str, **keys: Any) -> Iterator[Address]:  # type: ignore[override]
-        """The objects below the address whose name matches `pattern`."""
+        """Those objects at any depth below the address whose names match `pattern`."""
         return (one for one in self._below() if fnmatchcase(one.name, pattern))
 
     def open(self, mode: str = "r", *args: Any, **keys: Any) -> Any:
@@ -317,7 +323,7 @@ class Address(PosixPath):
         return len(data)
 
     def write_text(self, data: str, *args: Any, **keys: Any) -> int:
-        """Replace the content by a text, in UTF-8."""
+        """Replace the content with a text, in UTF-8."""
         return self.write_bytes(data.encode())
 
     def unlink(self, missing_ok: bool = False) -> None:
@@ -414,7 +420,7 @@ class _Object(io.RawIOBase):
 
 @lru_cache(maxsize=16)
 def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
-    """The store for a bucket's address, set up by environment variables; an endpoint set there may use plain HTTP."""
+    """The store for a bucket's address, set up by environment variables; an endpoint in them may use plain HTTP."""
     from obstore.store import from_url
 
     return from_url(

@@ -68,10 +68,11 @@ class Reference:
     are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
     substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
     case without an outline, None in place of a call marks the end of a turn. `unsolvable`: a refusal is the right
-    answer; the calls, if there are any, are those that a planner makes if it overlooks this. `told`: a planner that
-    ends the work has to give the answer verbatim. `substitutes` maps the name of a tool that is out of service to its
-    replacement. `milestones` should be reached on the way to the resolution; `forbidden` calls should not be made.
-    Milestones and forbidden calls have their own metrics (`grid.metrics.milestones`), separate from success.
+    answer; the calls, if there are any, are those that a planner makes if it overlooks that the case is unsolvable.
+    `told`: a planner that ends the work has to give the answer verbatim. `substitutes` maps the name of a tool that is
+    out of service to its replacement. `milestones` should be reached on the way to the resolution; `forbidden` calls
+    should not be made. Milestones and forbidden calls have their own metrics (`grid.metrics.milestones`), separate from
+    success.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -87,7 +88,7 @@ class Reference:
     forbidden: tuple[Milestone, ...] = ()
 
     def unfollowed(self) -> Reference:
-        """The same reference for planners that do not receive the substeps: substeps without a call are left out."""
+        """The reference for planners that do not receive the substeps; substeps without a call are left out."""
         if not self.followed:
             return self
         return replace(self, calls={step: call for step, call in self.calls.items() if call}, followed=False)
@@ -105,7 +106,7 @@ class Reference:
 
 
 Mode: TypeAlias = Literal["static", "dynamic", "thought"]
-"""When tools are retrieved, and with which text (traject_bench §4.1, §4.4).
+"""The times at which tools are retrieved, and the text with which they are retrieved (traject_bench §4.1, §4.4).
 
 `static`: once, with the query or substep. `dynamic`: before every decision, with the query or substep together with the
 last thought and observation. `thought`: in every decision, between its thought and its action, with the new thought
@@ -134,7 +135,7 @@ class Index(Protocol):
 
     @property
     def mode(self) -> Mode:
-        """When `retrieve` is called.
+        """The times at which `retrieve` is called.
 
         After the first call, the substep's text contains the last thought, the last observation, or both.
         """
@@ -284,18 +285,19 @@ class Problem:
     """One case ready to run: the case as planners see it, the world that they act on, and the reference for scoring.
 
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the common name of all tools with the
-    same function. `domain` is the case's domain, named like the `category` of tools. `own` names the candidates that
-    the benchmark itself provides for the case, including the reference's tools; it is empty if the benchmark provides
-    no candidates. `measure` and `examine` compute the benchmark's own metrics. `baselines` states, for columns in
-    BASELINES, whether answers given without reading the query resolve the case. `controls` (the column `controls`) are
-    the variables, by name (letters, digits and _), that a regression controls for in addition to the plan's shape and
-    the dataset (planning_horizon B.3). Without `controls`, the regression controls for the plan's last tool. `kind` is
-    the task of agent_planning_benchmark to which the case belongs, if any. If a robustness setting has its own tools or
-    states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from the translation.
+    same function. `domain` is the case's domain, with the same name as in the `category` of tools. `own` names the
+    candidates that the benchmark itself provides for the case, including the reference's tools; it is empty if the
+    benchmark provides no candidates. `measure` and `examine` compute the benchmark's own metrics. `baselines` states,
+    for columns in BASELINES, whether answers given without reading the query resolve the case. `controls` (the column
+    `controls`) are the variables, by name (letters, digits and _), that a regression controls for in addition to the
+    plan's shape and the dataset (planning_horizon B.3). Without `controls`, the regression controls for the plan's last
+    tool. `kind` is the task of agent_planning_benchmark to which the case belongs, if any. If a robustness setting has
+    its own tools or states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from
+    the translation.
 
     The run layer sets how tools are retrieved. `parts` are the substeps whose candidates form the tools of the whole
-    query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: when
-    tools are retrieved.
+    query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: the
+    times at which tools are retrieved.
     """
 
     case: Case
@@ -322,7 +324,7 @@ class Problem:
 class Stating(Protocol):
     """A dataset whose evaluator may be asked which statements about an episode are true.
 
-    The evaluator's engine must then understand text, since comparing the words of two texts does not show whether a
+    The engine of such an evaluator must understand text, since comparing the words of two texts does not show whether a
     statement is true.
     """
 
@@ -333,7 +335,7 @@ class Stating(Protocol):
 
 
 class Dataset(Protocol):
-    """A benchmark. It is created from YAML, reads its files on first use, and then answers from memory.
+    """A benchmark that is created from YAML, reads its files on first use, and then answers from memory.
 
     `provides` lists the features of the cases. OUTLINE: a plan of substeps to follow. DEMONSTRATIONS: solved questions.
     BRANCHING: worlds that can continue from a state more than once. REFERENCES: the calls that resolve a case are known
@@ -375,7 +377,7 @@ class Dataset(Protocol):
         ...
 
     def case_ids(self) -> Sequence[str]:
-        """The cases in the dataset's order, at most `limit` of them."""
+        """The ids of the cases, in the dataset's order; at most `limit` ids."""
         ...
 
     def cluster(self, case_id: str) -> str:
@@ -396,7 +398,7 @@ class Judged(Protocol):
     """A dataset whose problems have `examine`."""
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The metrics of `examine` for an episode that ended early: by the benchmark's rule, the case is unsolved.
+        """The metrics of `examine` for an episode that ended early, whose case is unsolved by the benchmark's rule.
 
         These metrics need no model. With these metrics, judged rates cover the same cases as success.
         """

@@ -30,7 +30,8 @@ def usable() -> Iterator[None]:
     """Inside the context, printing works in any output encoding, and the cache is in a writable place.
 
     If the cache is not writable, this process and its child processes use a different folder, which only this user can
-    enter, and a line says so. At the end of the context, the output and the environment are restored.
+    enter, and a line on the standard error says so. At the end of the context, the output and the environment are
+    restored.
     """
     outputs = [one for one in (sys.stdout, sys.stderr) if isinstance(one, TextIOWrapper) and not _any_letter(one)]
     before = [one.errors for one in outputs]

@@ -58,10 +58,10 @@ class Chain:
 
 @dataclass(frozen=True)
 class TaskKind:
-    """The benchmark task that a case belongs to (agent_planning_benchmark §3.1); each field is a column of that name.
+    """The benchmark task that a case belongs to (agent_planning_benchmark §3.1); each field has a column of that name.
 
-    `horizon_k` is the number of steps to predict, `stage` the position of these steps in the trajectory; both are None
-    for whole plans. `unsolvable_kind`: contradictory_constraints, missing_information, tool_removal or
+    `horizon_k` is the number of steps to predict, and `stage` is the position of these steps in the trajectory; both
+    are None for whole plans. `unsolvable_kind` is contradictory_constraints, missing_information, tool_removal or
     attachment_missing.
     """
 
@@ -98,10 +98,10 @@ class Verdict:
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
-"""The type of arguments whose value is an earlier call's result; also the name of the field with an observation's
-result."""
+"""The type of arguments whose value is an earlier call's result; also the name of the field that contains an
+observation's result."""
 NO_TOOL = "no_tool"
-"""The name of the option 'this substep needs no tool', also in tables."""
+"""The name, used in tables too, of the option 'this substep needs no tool'."""
 MAX_SCORE = 10
 """The highest score that judges give; scores are whole numbers from 0."""
 FINISH = "finish"
@@ -113,14 +113,15 @@ REJECT = "reject"
 BETWEEN = "; "
 """The separator between the values of an answer."""
 USER = "The user: "
-"""The beginning of a line in the history that shows one of the user's later messages."""
+"""The beginning of each line of the history that shows one of the user's later messages."""
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
 """The fields of a Usage that count tokens."""
 UNKNOWN = "unknown"
 """The value of all arguments in a call that is wrong on purpose."""
 
 
-# Like json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, which creates a new encoder for every value.
+# Does the same as json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, but does not create a new encoder
+# for every value.
 _ENCODE = c_make_encoder(None, JSONEncoder().default, encode_basestring, None, ": ", ", ", False, False, True)
 T = TypeVar("T", bound=type)
 
@@ -238,7 +239,7 @@ class Substep:
 
 @dataclass(frozen=True)
 class Plan:
-    """A hierarchical plan, its substeps in execution order (egb_slate §3.1)."""
+    """A hierarchical plan, with its substeps in execution order (egb_slate §3.1)."""
 
     substeps: tuple[Substep, ...]
 
@@ -306,13 +307,13 @@ class OptionProbability:
 class Step:
     """One decision. `call` is None if no tool was called; `entropy` is in nats, or None if it was not computed.
 
-    `call` is the call as it was run, `written` the call as the model wrote it, with references. `finished`: the step
-    ended the trajectory. If the case needs an answer, `written` is then the finish, and the observation is the answer
-    as the world understood it. A finish that the world refused is a failed `call` and does not end the trajectory.
-    `candidates` are the offered tools, in the order shown. They are the tools for the whole query (`whole_query`) or
-    for the substep; `sought` is the additional text used to retrieve these tools. Token counts are None if they were
-    not reported. `reasoning` contains the key under which the server's message contained a thought, and this thought.
-    `with_last`: the call came in the same answer as the previous step's call.
+    `call` is the call as it was run, and `written` is the call as the model wrote it, with references. `finished`: the
+    step ended the trajectory. If a step ends the trajectory of a case that needs an answer, `written` is the finish,
+    and the observation is the answer as the world understood it. A finish that the world refused is a failed `call` and
+    does not end the trajectory. `candidates` are the offered tools, in the order shown: the tools for the whole query
+    (`whole_query`) or for the substep; `sought` is the additional text used to retrieve the offered tools. Token counts
+    are None if they were not reported. `reasoning`: if the server sent a thought in a separate key of its message, this
+    key and the thought. `with_last`: the call came in the same answer as the previous step's call.
     """
 
     branch: int
@@ -349,13 +350,13 @@ class Trajectory:
     """The result of a planner.
 
     `steps` is the path that the planner finally chose, one step per substep, and `end` is the world's state after this
-    path. `decisions` contains every decision of all branches once. `branches` is the number of trajectories tried after
-    the first one. `branched_steps` is the number of distinct decisions of the first trajectory at which later
-    trajectories branch off (None: the planner never branches). `chain` is a plan that the planner predicted without
-    running it; the plan is then the result. `planned` is the plan that the planner wrote before it ran anything, if the
-    result consists of the calls that it then ran. `unrefined` is the draft of `chain` or `planned` before a critique.
-    `told_after`: the answer was requested after the last step. `measured` contains the planner's own measurements,
-    keyed by the names of the metrics that it declares.
+    path. `decisions` contains every decision of all branches, each decision once. `branches` is the number of
+    trajectories tried after the first one. `branched_steps` is the number of distinct decisions of the first trajectory
+    at which later trajectories branch off (None: the planner never branches). `chain` is a plan that the planner
+    predicted without running it; the plan is then the result. `planned` is the plan that the planner wrote before it
+    ran anything, if the result consists of the calls that the planner ran afterwards. `unrefined` is the draft of
+    `chain` or `planned` before a critique. `told_after`: the answer was requested after the last step. `measured`
+    contains the planner's own measurements, keyed by the names of the metrics that it declares.
     """
 
     steps: tuple[Step, ...]

@@ -50,7 +50,7 @@ _ONCE = decoder(object_pairs_hook=_once)
 
 
 def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
-    """One JSON value with finite numbers; raises ValueError, or RecursionError if it is nested too deeply."""
+    """One JSON value with finite numbers; raises ValueError for other texts, or RecursionError for too deep nesting."""
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))
     if text.startswith("\ufeff"):
@@ -61,8 +61,8 @@ def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
 def loads_storable(text: str | bytes, once: bool = False) -> Any:
     """Like `loads`, but raises ValueError for texts with half a surrogate pair, which tables and prompts do not allow.
 
-    `once`: also refuses an object that contains a key twice; otherwise the key's last value is used, as in Python's
-    decoder.
+    `once`: also raises ValueError for an object that contains a key twice; otherwise the key's last value is used, as
+    in Python's decoder.
     """
     value = loads(text, _ONCE if once else DECODER)
     if isinstance(text, bytes):
@@ -90,8 +90,9 @@ def check_storable(value: Any, text: str) -> None:
 def shown(text: str) -> str:
     r"""The text on one line with escapes (`\x1b`, `\u202e`) for characters that would not show as themselves.
 
-    These are control characters, line ends, marks that change the writing direction, half surrogate pairs and similar
-    characters. They could move a terminal's cursor, hide words or disguise one line as another.
+    Control characters, line ends, marks that change the writing direction, half surrogate pairs and similar characters
+    are escaped. If shown unescaped, such characters could move a terminal's cursor, hide words or disguise one line as
+    another.
     """
     if text.isprintable():
         return text

@@ -17,7 +17,7 @@ from pydantic import ConfigDict
 
 
 def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
-    """The folder for `key` in the dataset's cache, which contains `files`.
+    """The folder for `key` in the dataset's cache; this folder contains `files`.
 
     `generate` fills an empty folder the first time, and again if the cached folder is incomplete.
     """

@@ -1,4 +1,4 @@
-"""Worlds: they define the effects of tool calls, as transition functions on states."""
+"""Worlds define the effects of tool calls, as transition functions on states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 class World(Protocol):
-    """A case's world. A planner may continue from any state that it has kept, even in parallel; nothing is restored."""
+    """A case's world. A planner may continue from any state that it has kept, even in parallel.
+
+    No state has to be restored for this.
+    """
 
     @property
     def branches(self) -> bool:
@@ -74,7 +77,7 @@ class Ending(Protocol):
     def ended(self, state: State, answer: str | None) -> State:
         """The state after the planner itself ended the work with `answer`.
 
-        This is not used for cases whose finish is a call.
+        This method is not used for cases whose finish is a call.
         """
         ...
 
@@ -137,9 +140,9 @@ def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: boo
     """Whether a path of `steps` that leads to `end` resolves the case.
 
     If doing nothing also resolves the case, the planner must have chosen, in an answer that could be read, to do
-    nothing. So in such a case a path does not count if it is empty, if its last answer could not be read, or if it was
-    `broken_off` before its own end. Nor does it count if there were answers before the last one and none of these could
-    be read, since they may have been calls.
+    nothing. If doing nothing resolves the case, a path therefore does not count if it is empty, if its last answer
+    could not be read, or if it was `broken_off` before its own end. Nor does it count if there were answers before the
+    last one and none of these could be read, since they may have been calls.
     """
     if not world.resolved(end):
         return False

@@ -1,6 +1,6 @@
 """Benchmarks: each one reads its files, or generates its cases from a seed, and provides problems.
 
-A problem has a case, its tools, a world, a reference and a scorer. `conf/dataset` names a benchmark's class.
+A problem has a case, its tools, a world, a reference and a scorer. A file in `conf/dataset` names a benchmark's class.
 
 Start with `dataset` (the shared base, which makes cases from records, skips unusable records and orders the cases).
 Then read `ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`, whose

@@ -2,7 +2,7 @@
 
 The released runner puts `unsolvable_type`, `extraneous_tool_names`, `broken_tool_name` and `replacement_tool` into the
 prompts of planners. Here, as in the paper, planners do not see these fields: extraneous tools and the replacement are
-listed among the other tools without a mark.
+listed, unmarked, among the other tools.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Apb(RecordDataset[Record]):
         return found
 
     def strata(self) -> Sequence[Stratum]:
-        """Tasks, and the categories of each task."""
+        """Two levels of strata: tasks, and the categories of each task."""
         kinds = {name: record.kind for name, record in self.records.items()}
         return lambda name: kinds[name].task_family, lambda name: kinds[name].task_category
 
@@ -188,7 +188,7 @@ def judged_task(record: Record) -> JudgedTask:
 
 
 def files_of(path: str | None) -> Mapping[str, Path]:
-    """The JSON Lines files by name; raises ConfigError."""
+    """The JSON Lines files by name; raises ConfigError if there are none or too many."""
     wanted = "a JSON Lines file, or a folder with .jsonl files"
     if path is None:
         raise ConfigError("dataset.path", None, wanted)
@@ -205,9 +205,9 @@ def files_of(path: str | None) -> Mapping[str, Path]:
 
 
 def _reference(record: Record) -> Reference:
-    """All calls from the start; a call of a tool that is no longer offered is None.
+    """All calls, including those already made; a call of a tool that is no longer offered is None.
 
-    For an unsolvable case, only the call that rejects it.
+    For an unsolvable case, the only call is the one that rejects the case.
     """
     if record.kind.unsolvable_kind is not None:
         calls: dict[str, ToolCall | None] = {"0": ToolCall(REJECT, {**_REFUSED})}

@@ -52,7 +52,7 @@ _KINDS = (
     (("contradict", "constraint", "conflict", "compliance"), "contradictory_constraints"),
     (("info", "missing", "context"), "missing_information"),
 )
-"""Words that identify a kind of unsolvable request in the released names (§B.4.3), and the kind's name here."""
+"""Words in the released names that identify a kind of unsolvable request (§B.4.3), and our name for the kind."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def read(files: Mapping[str, Path]) -> tuple[dict[str, Record], list[Skipped]]:
 
 
 def record_of(row: Mapping[str, Any]) -> Record:
-    """A record as a case. Raises UnusableError."""
+    """A record as a case. Raises UnusableError if the record cannot be a case."""
     query = row.get("query")
     need(isinstance(query, str) and query.strip(), "the query is missing or empty")
     need(len(str(query)) <= MOST_FIELD, f"the query has more than {MOST_FIELD:,} characters")
@@ -248,7 +248,7 @@ def _names(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:
-    """A field's text; None if the text is empty or a word for nothing, such as `null`."""
+    """A field's text; None if the text is empty or a word that stands for no text, such as `null`."""
     found = row.get(name)
     need(found is None or isinstance(found, str), f"{name} is not a text")
     text = str(found or "").strip()[:500]
@@ -295,7 +295,8 @@ def _object(line: bytes) -> dict[str, Any] | str:
     return found if isinstance(found, dict) else f"a JSON object is expected, not {type(found).__name__}"
 
 
-# The calls of a released record: solutions, and the steps before the prediction, as messages or plain steps.
+# The calls of a released record, which are given as messages or plain steps: solutions, and the steps before the
+# prediction.
 
 
 MOST_CALLS = 256
@@ -314,7 +315,7 @@ def chain_calls(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def calls_of(rows: Any) -> tuple[ToolCall, ...]:
-    """The calls of a list of steps, in order; outcomes and messages without calls are left out."""
+    """The calls of a list of steps, in order; messages without calls are left out, and so are outcomes."""
     if rows is None:
         return ()
     rows = rows if isinstance(rows, list) else [rows]

@@ -49,20 +49,21 @@ from grid.worlds.schema import ERROR
 #
 # An answer is compared with the hub's APIs in their order. For each API, the comparison uses the answer's sub-tree
 # whose first child is the API's function. The called API is the first one whose identifying argument values are all in
-# that sub-tree's text. The answer is right if that API has the reference's domain, and a hallucination if there is no
-# such API. Code that cannot be parsed is neither right nor a hallucination.
+# that sub-tree's text. The answer is right if that API has the reference's domain, and a hallucination if no API is
+# found in this way. Code that cannot be parsed is neither right nor a hallucination.
 #
 # If no sub-tree has the function, the last sub-tree visited (the innermost one on the left) is used instead, as in the
 # authors' code. In `load('bert-base-uncased')`, the last sub-tree is the text in the brackets, so an answer with the
 # right value passes even if the name of its function is wrong. Values are searched for as substrings. In
 # `BartForConditionalGeneration.load('x')` the last sub-tree is the function. The function contains `ner`, so the answer
-# counts as a call of `pipeline('ner')`. For this reason, some invented models on Hugging Face count as calls of that
-# API and not as hallucinations.
+# counts as a call of `pipeline('ner')`. For this reason, some invented models on Hugging Face count as calls of
+# `pipeline('ner')` and not as hallucinations.
 #
 # There is one addition: the reference's own record is compared first. Some calls are listed under several domains (3
-# calls on Hugging Face, 4 on TensorFlow Hub), and the authors' scorer considers only the first of these domains, so
-# even the reference's own call could be wrong there. A call without any identifying value would be wrong too, because
-# the authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is recognized by its function.
+# calls on Hugging Face, 4 on TensorFlow Hub), and the authors' scorer considers only the first of these domains, so it
+# could judge even the reference's own call wrong in the other domains. A call without any identifying value would be
+# judged wrong too, because the authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is
+# recognized by its function.
 
 
 Hub = Literal["huggingface", "tensorflow", "torchhub"]
@@ -120,9 +121,9 @@ def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
 def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
     """The text of an argument that an answer must contain; None if the argument does not distinguish APIs.
 
-    On Hugging Face it is the argument's value. On TensorFlow Hub it is also the value, but a named argument other than
-    `model` keeps its name. On Torch Hub only named arguments whose text contains `repo_or_dir` or `model` distinguish
-    APIs, by their values.
+    On Hugging Face the text is the argument's value. On TensorFlow Hub it is also the value, but a named argument other
+    than `model` keeps its name. On Torch Hub only named arguments whose text contains `repo_or_dir` or `model`
+    distinguish APIs, by their values.
     """
     text = argument.text
     if hub == "torchhub":
@@ -176,7 +177,8 @@ def written_call(text: str) -> str | None:
 
     Answers are read as the authors read them: the call is the text after `api_call` and its colon, up to the last
     bracket before `api_provider`. If an answer lacks the word `api_call`, the whole answer is the call; unlike in the
-    authors' code, a code fence around it is removed. The result is None if the text is not code or contains no call.
+    authors' code, a code fence around the answer is removed. The result is None if the text is not code or contains no
+    call.
     """
     fenced = _FENCED.fullmatch(text)
     call = fenced[1] if fenced else text
@@ -295,7 +297,7 @@ def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
     """A literal's type, the quotation mark around it, and its value.
 
-    Code that is not such a literal counts as a string without a quotation mark.
+    Code that is not a plainly quoted string, a truth value or a number counts as a string without a quotation mark.
     """
     if isinstance(value, ast.Constant):
         if isinstance(value.value, str) and text[:1] in "'\"" and value.value == text[1:-1]:
@@ -310,7 +312,7 @@ def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
 def _value(value: Json, quote: str) -> str:
     """A value as code. A string gets the record's quotation marks.
 
-    If the record has no quotation marks there, the string is code and is left as it is.
+    If the value in the record has no quotation marks, the string is code and is left as it is.
     """
     if not isinstance(value, str):
         return repr(value)
@@ -348,7 +350,7 @@ class APIBench(FileDataset[_Question]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the hub."""
+        """The name of the benchmark, including the hub's name."""
         return f"apibench-{self.hub}"
 
     @cached_property
@@ -389,7 +391,7 @@ class APIBench(FileDataset[_Question]):
         return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, and the references' calls within a domain."""
+        """Two levels of strata: domains, and the references' calls within each domain."""
         return self._domain, self.cluster
 
     def cluster(self, case_id: str) -> str:

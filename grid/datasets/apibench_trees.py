@@ -24,14 +24,14 @@ _LEAVES = (ast.Name, ast.Pass, ast.Break, ast.Continue)
 
 
 class Subtree(NamedTuple):
-    """A node's text; `head` is its first child's text, empty if the child is a bracket, quotation mark or keyword."""
+    """A node's text; `head` is the first child's text, empty if this child is a bracket, quotation mark or keyword."""
 
     head: str
     text: str
 
 
 class _Node(NamedTuple):
-    """A node: its start, its first child's end (`head`) and its own end as byte offsets, and the nodes inside it."""
+    """A node: the byte offsets of its start, its end and its first child's end (`head`), and the nodes inside it."""
 
     start: int
     head: int
@@ -49,7 +49,7 @@ class Code:
             self._lines.append(self._lines[-1] + len(line))
 
     def text(self, node: ast.AST) -> str:
-        """The text of a node that has a position."""
+        """The text of a node; the node must have a position."""
         return self._source[slice(*self._span(node))].decode()
 
     def subtrees(self) -> list[Subtree]:
@@ -96,7 +96,7 @@ class Code:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Code | None:
-    """The code; None if it cannot be parsed, is empty or is larger than `MAX_BYTES`.
+    """The code; None if the code cannot be parsed, is empty or is larger than `MAX_BYTES`.
 
     Two errors that occur in the benchmark's own calls are accepted: a full stop after the code, and a positional
     argument after a named one.
@@ -129,7 +129,8 @@ def _tree(source: str) -> ast.Module:
 def _compared(source: str) -> str:
     """The code with `<` in place of every `=`.
 
-    Python then reads named arguments as comparisons, which may come before other arguments. No position changes.
+    With `<`, Python reads each named argument as a comparison, so that positional arguments may follow it. No position
+    changes.
     """
     lines = [list(line) for line in source.split("\n")]
     try:

@@ -57,7 +57,7 @@ from grid.worlds.schema import ERROR
 
 @plain_dataclass(frozen=True)
 class _Record:
-    """One usable record; `tools` are the functions that it offers."""
+    """One usable record; `tools` are the functions that the record offers."""
 
     case: Case
     reference: Reference
@@ -95,7 +95,7 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def version(self) -> str:
-        """The base class's version and, for cases with several turns, also the version of the simulated APIs."""
+        """The base class's version; if the cases have several turns, also the version of the simulated APIs."""
         return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
@@ -159,7 +159,7 @@ class BFCL(FileDataset[_Record]):
 
 
 Calls: TypeAlias = tuple[tuple[str, str], ...]
-"""The tools that were called, each with its arguments as JSON, sorted by the arguments' names."""
+"""For each call, the tool and the arguments as JSON; in the JSON, the arguments are sorted by name."""
 _RECEIPTS = 10**6
 _WITHOUT_GOLD = (
     "exact_match", "inclusion", "inclusion_set", "usage", "retrieval_rate", "tool_precision", "tool_recall",
@@ -170,11 +170,10 @@ _WITHOUT_GOLD = (
 class Recorder:
     """The functions of one record. The state consists of all calls made.
 
-    A call is checked against its function's schema, never against the accepted calls. A call returns an error if the
-    function is unknown, if a required argument is missing, or if the function does not have one of the arguments. Such
-    a call still counts as made, as in the authors' code, and is part of the state. `wanted` says when a state counts as
-    resolved: when the calls are the `gold` calls (`bfcl_records.all_accepted`), when there is no call, or when there is
-    at least one call.
+    A call is checked against its function's schema, never against the accepted calls. A call returns an error if its
+    function is unknown, if a required argument is missing, or if the function has no argument of a given name. A call
+    that returns an error still counts as made, as in the authors' code, and is part of the state. `wanted` says which
+    calls resolve the case: the `gold` calls (`bfcl_records.all_accepted`), no call at all, or at least one call.
     """
 
     signatures: Mapping[str, Signature]
@@ -238,8 +237,8 @@ class Turn:
 def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
     """A record as a case. For each wanted call, the reference has the first call that the record accepts.
 
-    If the record accepts every call, the reference is an example call of the first function. The case can be
-    resolved without that call, because the record does not say which call is right.
+    If the record accepts every call, the reference is an example call of the first function, but a planner can resolve
+    the case without this example call, because the record does not say which call is right.
 
     Raises:
         UnusableError: the record cannot be a case.
@@ -297,7 +296,7 @@ class Talk:
 
     `past` is a hash of the calls, except for failed calls that do not affect the check of a turn. `called` says whether
     a call was made in the current turn. `results` has the returned texts that are equal to a gold call's result; the
-    check of a turn needs them. `passed` says whether all earlier turns passed.
+    check of a turn needs these texts. `passed` says whether all earlier turns passed.
     """
 
     past: str
@@ -331,7 +330,7 @@ class Conversation:
     branches: ClassVar[bool] = True
 
     def start(self) -> Talk:
-        """The state with the scenario just loaded."""
+        """The state just after the scenario was loaded."""
         return Talk(sha256(self.case_id.encode()).hexdigest(), snapshots=self.snapshots)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
@@ -408,7 +407,7 @@ _MOST_TURNS = 50
 _MOST_CALLS = 100  # maximum number of calls in a turn
 
 Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
-"""The functions of each class by name, in the order of the class's file."""
+"""For each class, its functions by name, in the order in which the class's file lists them."""
 
 
 class MultiTurn(NamedTuple):
@@ -426,7 +425,7 @@ class _Turn(NamedTuple):
 
 
 def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
-    """The functions of each class. `files` has the documents' files by name; raises UnusableError for a broken file.
+    """The functions of each class. `files` maps a file's name to its rows; raises UnusableError if a row is broken.
 
     A class whose file is missing has no functions.
     """
@@ -442,8 +441,8 @@ def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
 def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Documents) -> MultiTurn:
     """A record with its answer as a case.
 
-    Functions that `missed_function` names are held back until their turn. `excluded_function` is ignored, as in the
-    authors' code.
+    Each function that `missed_function` names for a turn is held back until that turn. `excluded_function` is ignored,
+    as in the authors' code.
 
     Raises:
         UnusableError: the record cannot be a case, for example because a gold call cannot be read or a scenario cannot
@@ -453,7 +452,7 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     case_id, classes = str(row.get("id")), row.get("involved_classes")
     if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
         raise UnusableError("the record names no classes, or a class without functions")
-    # If two classes have a function of the same name, the later class's function is used.
+    # If two of the record's classes have a function of the same name, the function of the class listed later is used.
     places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
     turns = _turns(row, answer, classes, places)
     if turns[0].message.tools:

@@ -25,9 +25,9 @@ from grid.worlds.functions import taken
 # Whether calls are the accepted ones: the part of BFCL's syntax-tree check that concerns Python.
 #
 # This check gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), with all of its
-# peculiarities. If the authors' check crashes, for example on a list where objects are expected, the calls are not
-# accepted. A record's gold is a list of calls with several accepted values for each argument; "" among them means that
-# the argument may be left out.
+# peculiarities. If the authors' check crashes, for example because it meets a list where it expects objects, the calls
+# are not accepted. A record's gold is a list of calls with several accepted values for each argument; "" among them
+# means that the argument may be left out.
 
 
 KINDS: Mapping[str, type] = {
@@ -43,9 +43,9 @@ _IGNORED = str.maketrans("'", '"', " ,./-_*^")
 
 
 class Kind(NamedTuple):
-    """The type of a parameter's values and, if they are lists, the type of the lists' items.
+    """The type of a parameter's values and, if the values are lists, the type of the lists' items.
 
-    Deeper levels are not checked.
+    Types at deeper levels are not checked.
     """
 
     outer: type
@@ -201,7 +201,7 @@ _STATELESS = frozenset({"MathAPI"})
 
 
 def installed() -> str:
-    """The version of the package; raises ConfigError if it is not installed."""
+    """The version of `bfcl-eval`; raises ConfigError if this package is not installed."""
     try:
         return version("bfcl-eval")
     except PackageNotFoundError:
@@ -210,7 +210,7 @@ def installed() -> str:
 
 @cache
 def api_class(name: str) -> type[Any]:
-    """One of the classes in FILES; raises ConfigError if the package is not installed."""
+    """One of the classes in FILES; raises ConfigError if the package `bfcl-eval` is not installed."""
     try:
         found: type[Any] = getattr(import_module(f"{_MODULES}.{FILES[name]}"), name)
     except ImportError:
@@ -220,17 +220,17 @@ def api_class(name: str) -> type[Any]:
 
 @cache
 def parameters(name: str, method: str) -> tuple[str, ...]:
-    """The parameters of a method, in the order in its code; the order in the documents is not always the same."""
+    """A method's parameters, in the order in its code; the order in the documents is sometimes different."""
     return tuple(inspect.signature(getattr(api_class(name), method)).parameters)[1:]
 
 
 def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
-    """A snapshot of a class's object with a scenario loaded.
+    """A snapshot of an object of the class after a scenario was loaded into the object.
 
     With `long_context`, the object gets a lot of irrelevant data.
 
     Raises:
-        ConfigError: the package is not installed.
+        ConfigError: the package `bfcl-eval` is not installed.
         UncontrolledError: the scenario cannot be loaded.
     """
     kind = api_class(name)
@@ -245,7 +245,7 @@ def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
 
 
 def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
-    """The reason why a call would run for too long, or None if it would not."""
+    """The error for a call that would run too long because an argument is too large; None for any other call."""
     for name, most in LARGEST.get(method, {}).items():
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > most:
@@ -306,7 +306,7 @@ def is_multi_turn(category: Category) -> bool:
 
 
 def files_of(path: str | None, category: Category) -> list[Path]:
-    """The files of a category: its records, its answers (if it has any) and, for several turns, the APIs' functions.
+    """A category's files: the records, the answers (if there are any) and, for several turns, the APIs' functions.
 
     `path` may also be the folder that contains `data`. Raises ConfigError for `path`.
     """
@@ -324,7 +324,7 @@ def files_of(path: str | None, category: Category) -> list[Path]:
 
 
 def read_docs(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
-    """The functions of each API, by the name of the API's file without the extension; raises DataError."""
+    """Maps each API file's name without extension to the API's functions; raises DataError for a broken file."""
     return {path.stem: [row for _, row in read_jsonl(path)] for path in files}
 
 
@@ -335,7 +335,7 @@ def read_rows(files: Sequence[Path]) -> tuple[list[tuple[int, dict[str, Any]]], 
 
 
 def query_of(row: Mapping[str, Any]) -> str:
-    """The request: the user's message, or all messages with their authors' roles; raises UnusableError."""
+    """The request: the only message, or all messages with their roles; raises UnusableError for other forms."""
     turns = row.get("question")
     if not isinstance(turns, list) or len(turns) != 1 or not isinstance(turns[0], list):
         raise UnusableError("the question is not a list of exactly one turn")
@@ -394,7 +394,7 @@ def _kind(where: str, schema: Any) -> Kind:
 
 
 def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel: bool) -> tuple[Gold, ...]:
-    """The wanted calls of an answer; raises UnusableError."""
+    """The wanted calls of an answer; raises UnusableError if the answer cannot be used."""
     given = row.get("ground_truth")
     if not isinstance(given, list) or not given or depth(given) > MAX_DEPTH:
         raise UnusableError("the answer names no call")
@@ -438,7 +438,8 @@ def accepted_call(wanted: Gold, function: Function) -> ToolCall:
 def _concrete(value: Any, kind: Kind) -> Any:
     """A single value for a call, made from an accepted value.
 
-    An accepted object has a list of values for each key; the call's object gets the first value of each (`_first_of`).
+    An accepted object has a list of values for each key; the call's object has the first value of each list
+    (`_first_of`).
     """
     if kind.outer is dict and isinstance(value, dict):
         return _first_of(value)
@@ -448,7 +449,7 @@ def _concrete(value: Any, kind: Kind) -> Any:
 
 
 def _first_of(accepted: Accepted) -> dict[str, Json]:
-    """The first value of each key; keys whose first value is OPTIONAL are left out."""
+    """An object with the first of each key's values; a key is left out if its first value is OPTIONAL."""
     firsts = {key: values[0] for key, values in accepted.items() if isinstance(values, list) and values}
     return {key: value for key, value in firsts.items() if value != OPTIONAL}
 

@@ -1,8 +1,8 @@
-"""The base of data sets: makes cases from the usable records, and orders them so that every prefix is a sample.
+"""The base of data sets: makes cases from the usable records, ordered so that every prefix of the cases is a sample.
 
 A data set that is read from files defines its `name`, `files`, `tools` and `rows`. The data set also defines how a row
-becomes a `record`, which `cluster` a case belongs to, and how a record becomes a `problem`. This module does the rest
-(`ultratool` is an example in one file).
+becomes a `record`, which `cluster` a case belongs to, and how a record becomes a `problem`. This module does everything
+else that a data set needs (`ultratool` is an example of a data set in one file).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from grid.core.types import Skipped, ToolSpec
 from grid.core.util import STRICT, derive_seed
 from grid.datasets.files import fingerprint, folder
 
-# The order of a dataset's cases. Files are sorted by domain, so the cases within a `limit` must be a sample.
+# The order of a dataset's cases. Because files are sorted by domain, the cases within a `limit` have to be drawn as a
+# sample.
 
 
 Order: TypeAlias = Literal["sampled", "file"]
@@ -101,8 +102,9 @@ def balanced(
 ) -> Iterator[Item]:
     """The usable items, one from each bin in turn, so that every prefix is balanced. `seed` decides the random order.
 
-    Empty bins are skipped. `usable` is called on an item only when the item is drawn. `within` groups the items of a
-    bin: its first function defines the outermost groups. Items are drawn from groups in turn, at every level.
+    Empty bins are skipped. `usable` is called on an item only when the item is drawn. The functions in `within` group
+    the items of a bin, the first function into the outermost groups. At every level, the groups take turns at giving an
+    item.
     """
     rng = random.Random(derive_seed(seed, "balance"))
     groups: dict[str, list[Item]] = {name: [] for name in bins(most)}
@@ -133,7 +135,7 @@ def _in_turns(groups: Iterable[Iterable[Item]]) -> Iterator[Item]:
         waiting = left
 
 
-# The base of data sets: makes cases from the usable records, and orders them so that every prefix is a sample.
+# The base of data sets: makes cases from the usable records, ordered so that every prefix of the cases is a sample.
 
 
 R = TypeVar("R")
@@ -183,7 +185,7 @@ class RecordDataset(ABC, Generic[R]):
 
     @abstractmethod
     def problem(self, case_id: str) -> Problem:
-        """One case. The candidates are the whole library."""
+        """One case. Its candidate tools are the whole library."""
 
     @property
     def skipped(self) -> Sequence[Skipped]:
@@ -223,7 +225,7 @@ class FileDataset(RecordDataset[R]):
     @property
     @abstractmethod
     def files(self) -> Sequence[Path]:
-        """All files from which cases, tools and outcomes come; raises ConfigError if one is missing."""
+        """All files from which cases, tools and outcomes come; raises ConfigError if a file is missing."""
 
     @abstractmethod
     def rows(self) -> Iterable[tuple[str, Any]]:
@@ -233,8 +235,8 @@ class FileDataset(RecordDataset[R]):
     def record(self, case_id: str, row: Any) -> R:
         """A row as a record; raises UnusableError if it cannot be a case.
 
-        Any other error in this method, such as a KeyError, stops the reading of the files, because the mistake may be
-        in this code. The error's message names the case's id.
+        An error other than UnusableError, such as a KeyError, stops the reading of the files, because the mistake may
+        be in this method's code. The message of the error then names the case's id.
         """
 
     def folder(self, *needed: str) -> Path:

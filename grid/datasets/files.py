@@ -142,8 +142,9 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
 def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each line that is not blank as a pair (line number from 1, object).
 
-    Raises DataError if a line is too long, or is neither blank nor a JSON object. If `own`, the user wrote the file,
-    and a duplicate key is an error. In a released file, as in its authors' code, the last of several equal keys counts.
+    Raises DataError if a line is too long, or is neither blank nor a JSON object. If `own` is true, the user wrote the
+    file, and a duplicate key is an error. In a released file, as in its authors' code, the last of several equal keys
+    counts.
     """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
@@ -161,7 +162,7 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
 
 
 def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
-    """The error in a line of a user's file: an unknown key, with the known keys, or otherwise the first error.
+    """The error in a line of a user's file: an unknown key (the text lists the known keys) or else the first error.
 
     No value is shown.
     """
@@ -178,7 +179,7 @@ def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
 
 
 def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """The keys that the form allows in the object at this place, the required keys first."""
+    """The keys that the form allows in the object at the given place, the required keys first."""
     for key in place:
         if isinstance(key, str) and key in form.model_fields:
             form = next(iter(_forms(form.model_fields[key].annotation)), form)
@@ -186,7 +187,7 @@ def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
 
 
 def _forms(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The object models in an annotation such as `list[Call]`."""
+    """The pydantic models named in an annotation such as `list[Call]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for one in get_args(annotation):
@@ -194,7 +195,7 @@ def _forms(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:
-    """A whole file of at most `most` bytes as one JSON value; raises DataError if it is larger or cannot be read.
+    """A whole file, read as one JSON value; raises DataError if the file is larger than `most` bytes or cannot be read.
 
     `own` has the same meaning as in `read_jsonl`.
     """
@@ -214,7 +215,7 @@ def read_stock(path: Path) -> Any:
 
 
 def fingerprint(*paths: Path) -> str:
-    """Twelve hexadecimal digits of a hash of the files' contents, in the order given."""
+    """Twelve hexadecimal digits of a hash of the files' contents; the order of the files matters."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:

@@ -102,7 +102,7 @@ class FunctionTasks(ABC):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The tools of all functions."""
+        """The tools made from the functions."""
         return {name: tool_of(function) for name, function in self._by_name.items() if self._file}
 
     @property
@@ -119,7 +119,7 @@ class FunctionTasks(ABC):
         return self._read[0][case_id].cluster
 
     def problem(self, case_id: str) -> Problem:
-        """One task. The candidates are all tools."""
+        """One task; all tools are candidates."""
         task, tools = self._read[0][case_id], tuple(self.tools.values())
         return Problem(
             case=Case(case_id, task.question, Plan(())),
@@ -185,7 +185,7 @@ def tool_of(function: Function) -> ToolSpec:
     `result`.
 
     Raises:
-        ConfigError: the function has no docstring, or an argument has no name or no type that exists in JSON.
+        ConfigError: the function has no docstring, or an argument has no name, no type or a type that JSON lacks.
     """
     name, text = function.__name__, inspect.getdoc(function) or ""
     if not text:

@@ -25,7 +25,7 @@ _SILENT = "Refusal: no answer is given; it says that the answer is not known, or
 
 @dataclass(frozen=True)
 class Grading:
-    """The evaluator's instructions for one kind of answer, and the grades' meanings in the order shown."""
+    """The evaluator's instructions for one kind of answer, and the grades' meanings in the order that is shown."""
 
     role: Section
     grades: Mapping[str, str]
@@ -72,7 +72,7 @@ NUMBERED = Grading(
         REFUSAL: _SILENT,
     },
 )
-"""The grading of answers to one question or to several numbered ones (HotpotQA)."""
+"""The grading of answers to one question or to several numbered questions (HotpotQA)."""
 FOUND = Grading(
     Section(
         "role",
@@ -107,9 +107,9 @@ FOUND = Grading(
 
 
 OBSERVED = 2_000
-"""Maximum number of characters shown of each outcome."""
+"""Maximum number of characters of each outcome that are shown."""
 WHOLE = Section("proposal", ("Judge all steps above together.",))
-"""The last section of a prompt that asks for a score, which says that the whole trajectory is scored."""
+"""The last section of a prompt that asks for a score; the section says that the whole trajectory is scored."""
 
 
 def told(trajectory: Trajectory) -> tuple[str, ...]:

@@ -76,9 +76,9 @@ None if the query asks for an image.
 
 
 def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
-    """A score from 0 to 1; with lists, it is 0 or 1.
+    """An answer's score, from 0 to 1; if `wanted` is lists, the score is 0 or 1.
 
-    For a free text, the score is the similarity to the most similar right answer, or None if `alike` is not given.
+    For a free text, the score is the similarity to the most similar right answer, or None if `alike` is None.
     """
     if isinstance(wanted, Lists):
         return float(bool(answer) and wanted.allow(answer or ""))
@@ -88,10 +88,10 @@ def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike
 
 
 def image_score(made: Sequence[ToolCall], gold: Sequence[ToolCall], alike: Alike) -> float:
-    """A score from 0 to 1: the product of the arguments' similarities over the gold calls that make images.
+    """A score from 0 to 1: the product of the similarities of all gold calls that make images.
 
-    The arguments of each such gold call are compared with the arguments of the last call of the same tool. If a tool
-    was not called, the score is 0.
+    The arguments of each such gold call are compared with the arguments of the planner's last call of the same tool.
+    If the planner did not call the tool, the score is 0.
     """
     last: Mapping[str, Mapping[str, Json]] = {call.tool: call.arguments for call in made}
     score = 1.0
@@ -270,7 +270,7 @@ def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _wanted(answer: Any) -> Wanted:
-    """The gold answers. If they are None, [] or {} in the file, the query asks for an image and no answer is wanted."""
+    """The gold answers. If the file has none (None, [] or {}), the query asks for an image and no answer is wanted."""
     if not answer:
         return None
     if isinstance(answer, dict):
@@ -317,7 +317,8 @@ class Gold:
     def world(self, place: int | None) -> LookupSimulator:
         """The world in which all gold calls are to be made.
 
-        With a `place`, only the call at this place is to be made; the earlier calls have already been made.
+        If `place` is given, only the call at this position in the gold path is to be made; the earlier calls have
+        already been made.
         """
         if place is None:
             return LookupSimulator(self.entries, frozenset(self.reference.calls))
@@ -431,7 +432,7 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def cases(self) -> dict[str, tuple[Gold, int | None]]:
-        """For each case id, its record and, if the mode is `step_by_step`, the step's place."""
+        """For each case id, its record and, if the mode is `step_by_step`, the step's position in the gold path."""
         if self.mode == "end_to_end":
             return {f"gta-{number}": (gold, None) for number, gold in self.records.items()}
         return {
@@ -482,7 +483,7 @@ def measure_step(
 ) -> Mapping[str, Any]:
     """The metrics of `step_by_step`: `step_scores`, ToolTree's F1 scores of a call, and answer_score of an answer.
 
-    If the right decision is to answer, success means that an answer was given, since there is no outcome to obtain.
+    If the right decision is to answer, success means that an answer was given, because there is no outcome to obtain.
     """
     step = trajectory.steps[0] if trajectory.steps else None
     calls, wanted = gold.record.calls, gold.record.wanted
@@ -502,9 +503,9 @@ def _query(record: Record) -> str:
 
 
 def _of_step(reference: Reference, place: int) -> Reference:
-    """A step's reference, which contains all calls because some engines are shown the reference.
+    """The reference for one step; it contains all calls, because some engines are shown the reference.
 
-    Only this step is needed to resolve the case.
+    Only the call of the step in question is needed to resolve the case.
     """
     return Reference(
         reference.calls, tuple({str(place)} & reference.calls.keys()), followed=False, answer=reference.answer

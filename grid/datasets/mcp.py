@@ -49,7 +49,7 @@ class One(BaseModel):
     headers: Annotated[dict[str, str], Field(max_length=50)] | None = None
 
     def server(self, key: str, **limits: Any) -> Server:
-        """The server that the config describes under `key`; raises ConfigError."""
+        """The server that the config describes under `key`; raises ConfigError if the keys do not fit together."""
         if (self.command is None) == (self.url is None):
             neither = f"the program of an MCP server; for a server over HTTP, give {key}.url instead"
             allowed = neither if self.command is None else f"null, because {key}.url is given"
@@ -122,7 +122,7 @@ class Mcp(RecordDataset[Task]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The servers' tools, as listed at the first request."""
+        """The servers' tools; each server is asked only once to list its tools."""
         return self._specs[0]
 
     @cached_property
@@ -267,7 +267,7 @@ def _tool(left_out: Skipped) -> str:
 def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metrics of a task: HotpotQA's metrics for the answer, if an answer is wanted.
 
-    If the task has expectations, also the share of expectations that held, and the first that did not hold.
+    If the task has expectations, the metrics include the share of expectations that held, and the first that did not.
     """
     given = trajectory.answer or ""
     found: dict[str, Any] = {}

@@ -70,8 +70,8 @@ class Server:
         result_characters: the maximum length of one call's result, in characters.
         max_tools: the maximum number of tools that the server may list.
         url: the URL of a server over HTTP.
-        headers: pairs of a header and the name of the environment variable with the header's value; sent with every
-            request.
+        headers: pairs of a header, which is sent with every request, and the name of the environment variable with the
+            header's value.
         key: the key in the config under which the server is described.
     """
 
@@ -140,7 +140,7 @@ class Server:
         return found
 
     async def link(self) -> Link:
-        """A link to the server; raises ServerError, or ConfigError if the server can never start."""
+        """A link to the server; raises ServerError if the server does not start, ConfigError if it can never start."""
         return await ServerProcess.start(self) if self.url is None else Connection(self)
 
 
@@ -148,7 +148,10 @@ class Link(Protocol):
     """Carries messages to a server and back until `end`; `gone` waits until the server is completely removed."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The server's messages, one by one, until the server has ended; raises ServerError."""
+        """The server's messages, one by one, until the server has ended.
+
+        Raises ServerError for a message that is too long, and for any failure over HTTP.
+        """
         ...
 
     async def say(self, message: SessionMessage) -> None:
@@ -182,7 +185,7 @@ _LOOK_SECONDS = 0.1
 
 
 class ServerProcess:
-    """A running server process; `end` kills it, `gone` waits until it is completely removed."""
+    """A running server process; `end` kills the process, `gone` waits until the process is completely removed."""
 
     def __init__(self, process: asyncio.subprocess.Process, folder: Path, secrets: tuple[str, ...]) -> None:
         self._process, self._folder, self._secrets = process, folder, secrets
@@ -193,7 +196,11 @@ class ServerProcess:
 
     @classmethod
     async def start(cls, server: Server) -> ServerProcess:
-        """Start a server in a copy of its folder; raises ServerError, or ConfigError if the server can never start."""
+        """Start a server in a copy of its folder.
+
+        Raises ServerError if the server does not start, or ConfigError if it can never start, because its program or a
+        variable is missing.
+        """
         program, variables = server.program(), server.environment()
         folder = Path(tempfile.mkdtemp(prefix="agent-grid-mcp-"))
         try:
@@ -333,9 +340,9 @@ _ID = "mcp-session-id"
 
 
 class Connection:
-    """A session with a server over HTTP. No message is sent twice, because the call in it may already have been made.
+    """A session with a server over HTTP. No message is sent twice, because its call may already have been made.
 
-    A redirect is followed only on the same host, because the headers are for that host.
+    A redirect is followed only on the same host, because the headers are meant for that host only.
     """
 
     def __init__(self, server: Server) -> None:
@@ -357,7 +364,7 @@ class Connection:
         self._posts = set[asyncio.Task[None]]()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The server's messages, one by one; raises ServerError when they end for any reason."""
+        """The server's messages, one by one; raises ServerError when the messages end, whatever the reason."""
         while True:
             found = await self._heard.get()
             if isinstance(found, ServerError):
@@ -385,7 +392,7 @@ class Connection:
         return "it ended"
 
     def hidden(self, value: Any) -> Any:
-        """The value, with headers' values in it hidden."""
+        """The value, in which the values of headers are hidden."""
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, "***")

@@ -124,7 +124,7 @@ class Session:
             self.told = await self.ask(_initialize, self.server.start_seconds)
 
     async def ask(self, work: Work[T], seconds: float) -> T:
-        """The result of a request to the client.
+        """The result of a request that the client makes.
 
         Raises:
             RefusedError: the server answers with an error, or its answer is not valid.
@@ -150,7 +150,7 @@ class Session:
     async def close(self) -> None:
         """End the server; may be called at any time.
 
-        A server process is killed first; only then does the method wait.
+        A server process is killed first; only then does the method wait for the session's task to end.
         """
         self._end(ServerError("it was ended"))
         if self._owner is None:
@@ -223,7 +223,10 @@ class Session:
         return await stack.enter_async_context(ClientSession(read, write))
 
     async def _hear(self, link: Link, incoming: Any) -> None:
-        """Pass on the server's answers and requests. Notifications, and lines that are not messages, are dropped."""
+        """Pass the server's answers and requests to the client.
+
+        Notifications, and lines that are not messages, are dropped.
+        """
         import anyio
 
         async with incoming:
@@ -260,7 +263,7 @@ def installed() -> None:
 
 
 def _starting() -> anyio.Semaphore:
-    """The event loop's semaphore for server starts.
+    """The event loop's semaphore, which limits the number of servers that start at once.
 
     If too many servers started at once, none of them would be ready within the time limit.
     """
@@ -275,10 +278,10 @@ async def _initialize(session: ClientSession) -> str:
 
 
 def _message(line: bytes, link: Link) -> SessionMessage | None:
-    """A line as an answer or a request; None for a notification, and for any other output of a server.
+    """A line parsed as an answer or a request; None for a notification, and for any other output of a server.
 
     Raises:
-        ServerError: the line is an object but not a message. The line may be the answer that a request is waiting for.
+        ServerError: the line is an object but not a message; it may have been meant as the answer to a waiting request.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
@@ -350,7 +353,7 @@ def _spec(name: str, tool: dict[str, Any]) -> ToolSpec:
 
 
 def _checked(schema: Any) -> Any:
-    """A schema of type object with its references filled in; raises BrokenError."""
+    """A schema of type object with its references filled in; raises BrokenError if the tool cannot be offered."""
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
@@ -378,7 +381,7 @@ class _Filling:
         self._left = _PARTS
 
     def filled(self, schema: Any, within: tuple[str, ...] = ()) -> Any:
-        """A schema without references; raises BrokenError."""
+        """A schema without references. BrokenError is raised for a reference to nothing, and for too many parts."""
         self._left -= 1
         if self._left < 0:
             raise BrokenError(f"its schema has more than {_PARTS:,} parts")

@@ -1,4 +1,4 @@
-"""Tasks for the tools of MCP servers, read strictly from JSON Lines, and each task's expectations after an episode."""
+"""Tasks for the tools of MCP servers, read strictly from JSON Lines, and what each task expects after an episode."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Call(BaseModel):
-    """A call of the reference.
+    """One of the reference's calls.
 
-    An argument may contain `OUTPUT_FROM_STEP_i.field`, where i is the number of a call, from 0.
+    An argument may contain `OUTPUT_FROM_STEP_i.field`, where i is the number of a call, counted from 0.
     """
 
     model_config = _FORM
@@ -69,7 +69,7 @@ class Expectation(BaseModel):
 
     @property
     def call(self) -> ToolCall:
-        """The call that is made."""
+        """The call to make, without the expected outcome."""
         return ToolCall(self.tool, self.arguments)
 
     def holds(self, content: Mapping[str, Json]) -> bool:
@@ -114,7 +114,10 @@ def _one_or_more(value: object) -> object:
 
 
 class Task(Milestones):
-    """One line. `cluster` names the template that tasks share. A task without `cluster` is a cluster of its own."""
+    """One line.
+
+    `cluster` names the template that the task shares with others. A task without `cluster` is a cluster of its own.
+    """
 
     model_config = _FORM
     id: Name
@@ -147,7 +150,7 @@ def file_of(path: str | None) -> Path:
 
 
 def read_tasks(file: Path) -> dict[int, Task]:
-    """All tasks by line; raises DataError for a line that is not a task, and for a repeated id."""
+    """All tasks by line number; raises DataError for a line that is not a task, and for a repeated id."""
     tasks, ids = dict[int, Task](), set[str]()
     try:
         for line, row in read_jsonl(file, own=True):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # The tools of MCP servers: each episode has its own sessions, which cannot go back to an earlier state.
 #
-# The effects of a call stay in the server. A state has only the observed part: the number of calls made, the reference
-# calls among them with their results, and the answer.
+# The effects of a call stay in the server. A state contains only what the episode has observed: the number of calls
+# made, the reference calls among them with their results, and the answer.
 
 
 ANSWER = "answer"
@@ -63,11 +63,12 @@ class Seen:
 class McpWorld:
     """The world of one episode. A session with a server starts at the first call of its tools, and ends with `close`.
 
-    A call completes a step of the reference if it succeeds and its arguments mean the same as the step's. One call
-    completes at most one step. If there is a `wanted` answer, the case is resolved by the answer alone (`same_answer`);
-    if not, it is resolved when all reference calls have been made. If `answered`, the answer is the text of the finish;
-    if not, it is the last result. With or without an answer, the expectations must hold as well: `settle` checks the
-    expectations in the same sessions, and before that check the case is not resolved.
+    A call completes a step of the reference if the call succeeds and its arguments mean the same as the step's
+    arguments. One call completes at most one step. A case with a `wanted` answer is resolved by the right answer
+    (`same_answer`), whatever calls were made; any other case is resolved when all reference calls have been made. If
+    `answered`, the answer is the text of the finish; if not, it is the last result. In both kinds of case, the
+    expectations must hold as well: `settle` checks the expectations in the same sessions, and before that check the
+    case is not resolved.
 
     Attributes:
         servers: the servers by name. With several servers, a tool's name starts with its server's name; the name of a
@@ -171,7 +172,10 @@ class McpWorld:
         return answer is not None and same_answer(answer, self.wanted)
 
     def answer(self, state: State) -> str | None:
-        """The planner's answer; if an outline ends the work, the last result. None if no answer is wanted."""
+        """The planner's answer, or the last result if the episode ends with its outline.
+
+        None if no answer is wanted.
+        """
         own = own_state(state, McpState)
         if self.wanted is None:
             return None
@@ -199,7 +203,7 @@ class McpWorld:
         return self.servers[name], name, own
 
     async def _asked(self, call: ToolCall) -> CallToolResult:
-        """The result of a call; raises RefusedError, and the errors of `apply`."""
+        """The result of a call; raises RefusedError if the server refuses the call, and the same errors as `apply`."""
         server, name, tool = self._of(call.tool)
         session = await self._started(name, server)
         try:
@@ -295,7 +299,7 @@ async def called(client: ClientSession, call: ToolCall) -> CallToolResult:
     """The result of a tool call.
 
     The client's own `call_tool` is not used, because it checks a result against the server's schema, whose regular
-    expressions may run forever. Nothing here depends on that check.
+    expressions may run forever. This module does not depend on that check.
     """
     from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
@@ -309,10 +313,11 @@ def failed(why: str) -> Observation:
 
 
 def observation(result: CallToolResult, most: int) -> Observation:
-    """The fields of a result's structured content or, if it has none, its texts, one per line, as the field `result`.
+    """The fields of a result's structured content or, if it has none, one field `result` with its texts, one per line.
 
-    Images, sounds and resources are only named. An error becomes a failed call with the error's text. A result of more
-    than `most` characters also becomes a failed call; it shows no part of the result, because a part might mislead.
+    Images, sounds, and resources without text are replaced by a short description. An error becomes a failed call with
+    the error's text. A result of more than `most` characters also becomes a failed call; it shows no part of the
+    result, because a part might mislead.
     """
     structured = result.structured_content
     told = "\n".join(_text(block) for block in result.content)

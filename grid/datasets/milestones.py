@@ -20,8 +20,8 @@ Values = Annotated[dict[str, JsonValue], Field(max_length=100)]
 class Named(BaseModel):
     """A milestone or a forbidden call: its tool, some of the call's arguments, and some of the returned fields.
 
-    Other milestones refer to a milestone by its `name`, in `after`. The name of a milestone without a `name` is its
-    place in the list, from 0.
+    In `after`, other milestones refer to a milestone by its `name`. The name of a milestone without a `name` is its
+    place in the list, counted from 0.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
@@ -36,9 +36,10 @@ Lines = Annotated[list[Named], Field(max_length=100)]
 
 
 class Milestones(BaseModel):
-    """Optional fields of a line. If `in_order`, each of the `milestones` must be reached after the preceding one.
+    """Optional fields of a line in a task file.
 
-    `forbidden` lists calls that must not be made.
+    If `in_order`, each of the `milestones` must be reached after the preceding one. `forbidden` lists calls that must
+    not be made.
     """
 
     milestones: Lines = Field(default_factory=list)

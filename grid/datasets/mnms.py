@@ -55,7 +55,7 @@ from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.text import references
 from grid.worlds.schema import ERROR
 
-# The tools of m&m's, simulated by names: no image is drawn and no text is written.
+# The tools of m&m's are simulated: a call returns only names; no image is drawn and no text is written.
 #
 # A call that fits its tool returns a handle such as `image-3fa91c07` for each field of its output. The handle depends
 # on the call alone, so a call has the same handles in all cases, and handles reveal nothing about a reference.
@@ -182,7 +182,7 @@ def _digest(call: ToolCall) -> str:
 
 @plain_dataclass(frozen=True)
 class _Usable:
-    """A record whose plans run in its world, and the steps of the first plan. The world has every plan's end state."""
+    """A record whose plans can be run, its world with the end states of all plans, and the steps of the first plan."""
 
     record: Record
     world: MnmsWorld
@@ -255,7 +255,7 @@ class Mnms(FileDataset[_Usable]):
     def tools(self) -> Mapping[str, ToolSpec]:
         """The closed set of tools.
 
-        No file defines these tools, but the error for a missing file of requests is raised here too.
+        No file defines these tools, but this property also raises the error for a missing file of requests.
         """
         return SPECS if self.files else {}
 
@@ -332,7 +332,7 @@ def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any
 
 
 def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics for the one decision after the steps `done`, compared with the plan's call (`step_scores`)."""
+    """The metrics (`step_scores`) that compare the decision made after the steps `done` with the plan's call."""
     made = made_plan((*done, *trajectory.steps))[len(done) :]
     return step_scores(gold, made[0] if made else None)
 
@@ -490,11 +490,11 @@ def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
 
     argument_name_f1, argument_value_f1, edge_f1: the F1 of two sets of labels; None if both sets are empty.
     plan_accuracy, plan_names_accuracy, plan_values_accuracy: whether two lists of labels are equal. edit_distance: 1
-    minus the Levenshtein ratio of the lists of tools, 2 LCS / (length + length); all tools outside the closed set count
-    as the same tool. tool_counts: for each tool, three numbers that are 0 or 1: whether it is a hit (called and in the
-    reference), whether it was called, and whether it is in the reference. The scorer's tool F1 is the mean over the
-    tools of 2 hits / (predicted + gold), where each count is summed over the cases; it is 0 for a tool if both sums are
-    0.
+    minus the Levenshtein ratio of the two lists of tools; this ratio is 2 LCS / (length + length), and all tools
+    outside the closed set count as the same tool. tool_counts: for each tool, three numbers that are 0 or 1: whether it
+    is a hit (called and in the reference), whether it was called, and whether it is in the reference. The scorer's tool
+    F1 is the mean over the tools of 2 hits / (predicted + gold), where each count is summed over the cases; it is 0 for
+    a tool if both sums are 0.
     """
     return {
         "argument_name_f1": _f1(set(gold.names), set(made.names)),
@@ -509,7 +509,7 @@ def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
 
 
 def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
-    """The columns of one step that follows the reference's own steps, according to GTA's definitions.
+    """The columns, as defined by GTA, of one step that was taken after the reference's own earlier steps.
 
     instruction_accuracy: a call was made. tool_accuracy: the call has the right tool. argument_accuracy: the call also
     has the right arguments, compared as texts ignoring case, with links to the same outputs. tool_counts: the same

@@ -66,7 +66,10 @@ def read_rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def read_record(row: Mapping[str, Any], alternatives: bool) -> Record:
-    """A record with or without its alternative plans; raises UnusableError."""
+    """A record with or without its alternative plans.
+
+    UnusableError is raised if the record has no request, or if a plan cannot be read.
+    """
     query = row.get("user_request")
     if not isinstance(query, str) or not query.strip():
         raise UnusableError("the record has no request")
@@ -88,7 +91,7 @@ def _literal(text: Any) -> Any:
 
 
 def read_plan(nodes: Any) -> Calls:
-    """A list of nodes as calls whose links refer to places.
+    """Turn a plan's list of nodes into calls whose links refer to places.
 
     Raises:
         UnusableError: the plan is not a list of calls of the closed set, or a link names no field of an earlier call.
@@ -187,7 +190,7 @@ def _each_text(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
 Kind: TypeAlias = Literal["text", "image", "audio", "integer", "objects", "object"]
 """The kind of an argument's or a field's value.
 
-`objects` is a list of detected objects, `object` one object of such a list.
+`objects` is a list of detected objects, and `object` is one object from such a list.
 """
 MODEL, PROCESSING, API = "ml model", "data processing", "public api"
 _TYPES: Mapping[Kind, str] = {"integer": "integer"}  # all other kinds are texts: a value or an earlier output

@@ -1,4 +1,4 @@
-"""Cases with one substep and one tool, to measure the cost of the grid without a benchmark."""
+"""Cases with one substep and one tool, which measure the grid's own cost, independently of any benchmark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAN = Plan((_STEP,))
 
 @dataclass(frozen=True, config=STRICT)
 class Null:
-    """`cases` equal cases, of which the first `limit` are run.
+    """Equal cases: `cases` is their number, and only the first `limit` of them are run.
 
     A call of the only tool resolves a case.
     """
@@ -41,7 +41,7 @@ class Null:
         return [f"{number:07d}" for number in range(min(self.cases, self.limit or self.cases))]
 
     def cluster(self, case_id: str) -> str:
-        """One cluster for all cases, which are the same case under many numbers."""
+        """One cluster for all cases, because they differ only in their numbers."""
         return "null"
 
     def problem(self, case_id: str) -> Problem:

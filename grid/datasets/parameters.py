@@ -55,7 +55,7 @@ def _alternative(schema: Any) -> str:
     return f"{_form(schema)}{f' ({said})' if said else ''}"
 
 
-# JSON schemas with several valid forms: their types, their parts merged, and the schema that a tool keeps.
+# JSON schemas that allow several forms of a value: their types, their parts merged, and the schema that a tool keeps.
 
 
 EITHER = ("anyOf", "oneOf")

@@ -1,4 +1,4 @@
-"""Questions with gold plans over one set of tools, and the most similar solved questions (planning_horizon B.1)."""
+"""Questions with gold plans over one set of tools, and the solved questions nearest to each (planning_horizon B.1)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 HoldOut = Literal["template", "question"]
 """The solved questions that are not shown with a case.
 
-These are all questions with the case's template, or only the case's own question (planning_horizon B.1).
+These are either all questions with the case's template, or only the case's own question (planning_horizon B.1).
 """
 
 
@@ -50,17 +50,17 @@ class Nearest(Generic[T]):
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` gives the form in which the question at an index is shown. `scorer` scores all questions for a text.
+        """`solved` gives the form in which the question at an index is shown.
 
-        `templates` has each question's templates; a question that asks several things has several templates. `parts`
-        has each question's parts, if questions share parts.
+        `scorer` scores the similarity of each question to a text. `templates` has each question's templates; a question
+        that asks several things has several templates. `parts` has each question's parts, if questions share parts.
         """
         self._texts, self._solved, self._score, self._parts = texts, solved, scorer, parts
         self._of_text, self._of_template = _places([text] for text in texts), _places(templates)
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
     def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[T, ...]:
-        """At most `count` solved questions, nearest first; ties keep the order of the questions.
+        """At most `count` solved questions, starting with the nearest to `text`; ties keep the order of the questions.
 
         The question itself is left out. Questions that have one of the `templates` are left out too, because they would
         be the same question with different names; the caller gives the question's own templates, or none. The next
@@ -90,7 +90,10 @@ def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
 
 
 def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:
-    """At most `count` indices in ranked order: first indices of questions that share no part, then the others."""
+    """At most `count` of the ranked indices.
+
+    Questions that share no part with one another come first, followed by others; both groups keep the ranked order.
+    """
     used: set[str] = set()
     apart: list[int] = []
     others: list[int] = []
@@ -203,14 +206,14 @@ class Planned(Solved, Protocol):
 
     @property
     def right(self) -> str:
-        """All right answers to the question, for the grader, with names and any ids."""
+        """Every right answer to the question, with its names and any ids, for the grader."""
         ...
 
     @property
     def template(self) -> str:
         """The question's logical form without entities and values.
 
-        Questions with one template differ only in entities and values.
+        Questions with the same template differ only in entities and values.
         """
         ...
 
@@ -257,7 +260,7 @@ class QuestionAnswering(Generic[Q]):
     def problem(self, case_id: str) -> Problem:
         """One question with its tools. The reference is the gold plan, whose last step resolves the question."""
         question, tools = self.questions[case_id], self.tools
-        answered = self.outline == HIDDEN  # an outline ends the work itself; its last result is the answer
+        answered = self.outline == HIDDEN  # otherwise the outline ends the episode, and its last result is the answer
         return Problem(
             case=Case(case_id, question.text, Plan(()), answered=answered, notes=self.notes),
             reference=Reference(question.calls, (list(question.calls)[-1],), followed=False),

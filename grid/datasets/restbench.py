@@ -196,10 +196,10 @@ class Derived(NamedTuple):
 def derive(world: RestWorld) -> Derived:
     """The calls of the world's path, in order, each with its required arguments only.
 
-    Identifiers are taken from earlier responses: preferably from a field with the parameter's name, then from the first
-    item in the latest list, then from an item requested earlier. If no earlier response contains an identifier, the
-    world is given one that it accepts. The search text is a name in the query; if the query has several names, each
-    search gets a different one. Every other required argument gets a value of its type.
+    Identifiers are taken from earlier responses: preferably from a field with the parameter's name, otherwise from the
+    first item in the latest list, and failing that from an item requested earlier. If no earlier response contains an
+    identifier, the world is given one that it accepts. The search text is a name in the query; if the query has several
+    names, each search gets a different one. Every other required argument gets a value of its type.
     """
     calls: dict[str, ToolCall] = {}
     searches = sum(world.endpoints[name].search is not None for name in world.path)
@@ -332,9 +332,9 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON, all with the same `category`.
 
     Raises:
-        DataError: the file has a different format or version, is too large, or has an operation with a broken
-            reference, that is, one that leads out of the file, to nothing, or back to itself. Schemas may contain
-            themselves.
+        DataError: the file does not have the expected format or version, is too large, or has an operation with a
+            broken reference, that is, one that leads out of the file, to nothing, or back to itself. Schemas may
+            contain themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)
@@ -411,7 +411,7 @@ class _Reading:
         return Endpoint(tool, tuple(own for own, _ in inputs.values()), example)
 
     def _parameters(self, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
-        """The parameters in path and query.
+        """The parameters in the path and the query.
 
         An operation's parameter replaces the path's parameter with the same name.
         """

@@ -245,7 +245,10 @@ class _Response:
     names: Mapping[str, str]
 
     def content(self) -> dict[str, Json]:
-        """The example with different identifiers, and with the call's own arguments in the fields named after them."""
+        """The example with its identifiers replaced.
+
+        A field that has the same name as one of the call's arguments gets that argument's value.
+        """
         found = self._object(self.endpoint.example, "", {}, self._searched)
         for name, value in self.arguments.items():  # for example, `page` or a season's number
             if name in found and not isinstance(found[name], dict | list):
@@ -265,7 +268,7 @@ class _Response:
     def _object(
         self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None, own: str = ""
     ) -> dict[str, Json]:
-        """A copy of an example's object, with different identifiers for each `own`.
+        """A copy of an example's object with its identifiers replaced; the new identifiers depend on `own`.
 
         `renamed` maps identifiers to their replacements inside texts.
         """
@@ -315,7 +318,7 @@ class _Response:
         return found
 
     def _identifier(self, like: Json, own: str) -> Json:
-        """The replacement for an example's identifier: one for each `own`, and the same everywhere in a case.
+        """The replacement for an example's identifier; for one value of `own`, it is the same everywhere in a case.
 
         A number is replaced by a number. A text is replaced by a similar text, in which letters replace letters and
         digits replace digits, and the front part stays the same.
@@ -348,9 +351,9 @@ def _name_of(found: Mapping[str, Json]) -> str:
 
 
 def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """The object with this name.
+    """A copy of an example's object in which the fields for names have this name.
 
-    The object's long texts, which describe something else, are replaced by a simulated text.
+    The object's long texts, which describe the example, are replaced by a simulated text.
     """
     told = f"Simulated text about {name}."
 
@@ -366,7 +369,7 @@ def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
 
 
 MOST_ITEMS = 8
-"""Maximum number of a list's items that are kept."""
+"""Maximum number of items that are kept of each list in an example."""
 _DEEPEST = 8
 _MOST_FIELDS = 60  # maximum number of fields of an object
 _MOST_PARTS = 4_000  # parts of an example; stops references among schemas from multiplying endlessly

@@ -54,15 +54,15 @@ from grid.worlds.simulated import Documentation, Response, ServedWorld
 # A folder of recorded responses in the format of StableToolBench's `tool_response_cache`.
 #
 # `<category>/<tool>_for_<category>/<api>.json` is an object that maps an input, written as a Python dictionary, to
-# `{"error": text, "response": anything}`. Inputs are parsed as literals and never run. Because all arguments are sent
-# in a query string, neither their order matters nor whether a number is written as a text.
+# `{"error": text, "response": anything}`. Inputs are parsed as literals and never run. All arguments are sent in a
+# query string, so it makes no difference in which order they are given, or whether a number is written as a text.
 
 
 _LONGEST_INPUT = 10_000
 """Maximum length of an input, in characters; a longer input matches no call."""
 _LARGEST_FILE = 100_000_000  # bytes
 _EXAMPLES, _EXAMPLE_CHARACTERS = 5, 2048
-"""Maximum number of an API's examples, and maximum total of their characters, as in the benchmark's own server."""
+"""Maximum number of an API's examples, and their maximum total length in characters, as in the benchmark's server."""
 
 
 class Recorded:
@@ -120,7 +120,7 @@ def _place(root: Path, api: Api) -> Path | None:
 
 
 def _content(file: Path) -> bytes:
-    """A file's bytes. Raises DataError."""
+    """A file's bytes. Raises DataError if the file is too large or cannot be read."""
     try:
         if file.stat().st_size > _LARGEST_FILE:
             raise DataError(file, None, f"the file has more than {_LARGEST_FILE:,} bytes")
@@ -130,7 +130,7 @@ def _content(file: Path) -> bytes:
 
 
 def _object(file: Path, content: bytes) -> dict[str, Any]:
-    """The file's content as an object, unchanged. Raises DataError."""
+    """The file's content as an object, unchanged. Raises DataError if the content is not a JSON object."""
     try:
         read = loads(content)
     except (ValueError, RecursionError) as error:
@@ -149,7 +149,10 @@ def _storable(value: Any) -> bool:
 
 
 def _calls(file: Path) -> dict[str, tuple[str, Response]]:
-    """Maps each call's arguments to the call's text in the file and its response. Raises DataError."""
+    """Map each call's arguments to the call's text in the file and its response.
+
+    Raises DataError if the file is not a readable JSON object.
+    """
     found: dict[str, tuple[str, Response]] = {}
     for text, answer in _object(file, _content(file)).items():
         arguments, response = _input(text), _response(answer)
@@ -222,8 +225,8 @@ BY_CALLS = Section(
 async def pass_rate(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """The mean of the judge's verdicts over several runs (`passed`), and their standard deviation (`passed_sd`).
 
-    If no run gives a verdict, there are no scores. A trajectory that gives an answer neither by `finish` nor after its
-    calls is Unsolved, and no judge is asked.
+    If no run gives a verdict, there are no scores. Unless a trajectory gives an answer, by `finish` or after its calls,
+    it is Unsolved, and no judge is asked.
     """
     answer = (trajectory.answer or "").strip()
     ended = trajectory.told_after or (bool(trajectory.steps) and trajectory.steps[-1].finished)
@@ -390,7 +393,7 @@ def _parameter(argument: Argument) -> Parameter:
     return Parameter(argument.name, kind, text, argument.required)
 
 
-# The sources of the APIs' responses: recorded calls, and their documentation.
+# The sources of the APIs' responses: recorded calls, and the documentation of the APIs.
 
 
 _MOST = 2048

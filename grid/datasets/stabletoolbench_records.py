@@ -154,7 +154,7 @@ def read_records(files: Mapping[Group, Path]) -> Records:
     """Read all files; if an API is defined more than once, its first definition counts.
 
     Raises:
-        DataError: a file cannot be read or has a different format.
+        DataError: a file cannot be read or does not have the expected format.
     """
     queries: dict[str, Query] = {}
     definitions: dict[Api, Definition] = {}
@@ -179,7 +179,7 @@ def read_records(files: Mapping[Group, Path]) -> Records:
 
 
 def _offered(path: Path, number: int, row: Any) -> dict[Api, Definition]:
-    """The APIs in a query's list; raises DataError for a query with a different format."""
+    """The APIs in a query's list; raises DataError if the query does not have the expected format."""
     wanted = (("query", str), ("query_id", int | str), ("api_list", list), (RELEVANT, list))
     for key, kind in wanted:
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):

@@ -3,8 +3,8 @@
 The library has all tools that the queries define. The arguments of a reference call come from
 `test_set/tool_usage.json` if that file gives them in full, otherwise from the plan's call strings. The tool and the
 arguments of a call determine its result. Some arguments in the data are only placeholders (`<booking number>`, or the
-argument's own name). A placeholder is replaced by a reference to the earlier output with its name. If no earlier output
-has this name, the argument is left open, so that any value is accepted.
+argument's own name). A placeholder is replaced by a reference to the earlier output that has the placeholder's name. If
+no earlier output has this name, the argument is left open, so that any value is accepted.
 """
 
 from __future__ import annotations
@@ -122,10 +122,11 @@ class UltraTool(FileDataset[_Record]):
         return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The set of tools that the reference calls; queries with the same set ask for the same thing in other words.
+        """The set of tools that the reference calls.
 
-        The released 700 queries have 253 such sets; the largest cluster has 46 queries. Using the offered tools instead
-        of the called tools would give the same clusters.
+        Queries with the same set ask for the same thing in different words. The released 700 queries have 253 such
+        sets; the largest cluster has 46 queries. Using the offered tools instead of the called tools would give the
+        same clusters.
         """
         return "+".join(sorted({call.tool for call in self.records[case_id].calls.values() if call}))
 

@@ -183,7 +183,7 @@ class Query(NamedTuple):
 def read_workplace(root: Path) -> Workplace:
     """The tables before any call. An empty cell means an unknown value; the table of plots is empty.
 
-    Raises DataError.
+    Raises DataError if a file cannot be read or does not have the expected form.
     """
     events, emails, tasks, people, visits = (_table(root / name, columns) for name, columns in TABLES.items())
     engaged = visits.columns.index("user_engaged")
@@ -219,7 +219,10 @@ def read_queries(path: Path) -> Iterator[dict[str, str]]:
 
 
 def query_of(row: Mapping[str, str]) -> Query:
-    """A row as a query; raises UnusableError."""
+    """A row as a query.
+
+    UnusableError is raised if the query is empty, a domain is missing or unknown, or the answer cannot be read.
+    """
     text = row["query"].strip()
     if not text:
         raise UnusableError("the record has no query")

@@ -70,7 +70,7 @@ def not_before(one: object, other: object) -> bool:
 # The parts of WorkBench's tools: the tables that they read and write, and the declaration of a tool.
 #
 # Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3); descriptions and errors are our own.
-# Where its published code and documentation differ, the code is followed.
+# If the benchmark's published code and documentation differ, the code is followed.
 
 
 # Immutable tables: a change creates a new table, which shares every unchanged row.
@@ -99,7 +99,8 @@ class Row(NamedTuple):
 class Table:
     """Columns and rows.
 
-    A table needs 8 bytes per row, plus the rows that it does not share. A table is hashed only once.
+    A table needs 8 bytes per row, plus the memory of the rows that it does not share with other tables. A table is
+    hashed only once.
     """
 
     columns: tuple[str, ...]

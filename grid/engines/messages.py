@@ -1,7 +1,7 @@
 """Turns a prompt into chat messages, for chat templates and servers alike.
 
 The prompt's role becomes the system message, and the other sections become the user's message, in their order. A
-conversation (`episode.conversation`) comes between the sections before it and the sections after it.
+conversation (`episode.conversation`) keeps its place among the sections.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _joined(told: Iterator[Message]) -> list[Message]:
 
 
 def broken_up(value: Any, plain: Callable[[str], str]) -> Any:
-    """A value in which control tokens are broken up in all texts, including keys."""
+    """The value, with the control tokens in all its texts, including keys, broken up."""
     if isinstance(value, dict):
         return {plain(key): broken_up(item, plain) for key, item in value.items()}
     if isinstance(value, list):

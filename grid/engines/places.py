@@ -255,7 +255,7 @@ def _steps_done(prompt: Prompt) -> int:
 
 
 def _observed(prompt: Prompt) -> bool:
-    """Whether a prompt shows earlier steps, and the results of all calls in these steps."""
+    """Whether a prompt shows earlier steps together with the results of all their calls."""
     history = prompt.entries("history")
     bare = (
         '{"tool"' in line and _FINISH not in line and not (" returned {" in line or " failed: {" in line)
@@ -348,7 +348,7 @@ class RecoveringPlaces(Places):
         return [*places, *(Place(None, str(first + n), None, answer=answer) for n in range(len(places), end))]
 
     def failed(self, prompt: Prompt) -> str | None:
-        """The number of the first needed step that differs from the reference's, or failed and was not repeated."""
+        """The number of the first needed step that is not the reference's step, or failed and was not repeated."""
         history = prompt.entries("history")[1:]
         if is_outlined(prompt):
             return next(filter(None, self._wrong_outlined(prompt, history)), None)

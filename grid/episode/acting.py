@@ -107,7 +107,7 @@ class View:
 
 
 def checked(action: Action, view: View) -> Action:
-    """The action or, if its call is `refused`, an unreadable action with the reason."""
+    """The action or, if its call is `refused`, an unreadable action with the reason for the refusal."""
     if action.call is None:
         return action
     why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
@@ -133,8 +133,9 @@ def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str
     """The reason why a call is not run but requested again (planning_horizon B.2); None if the call is run.
 
     A call is refused if it does not fit its tool or refers to a result that does not exist. `before` maps each earlier
-    step to whether it may have a result. Calls are refused only if some tool accepts results. In other benchmarks even
-    reference calls may lack arguments or have undeclared arguments, and the world reports errors in a call.
+    step to whether it may have a result. Calls are refused only if some tool accepts results. In benchmarks without
+    such tools, even reference calls may lack arguments or have undeclared arguments, and the world reports errors in a
+    call.
     """
     if not take_results(offered.values()):
         return None
@@ -214,7 +215,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: the action, the distribution from which it came, and its cost.
+    """One decision: the action, the distribution from which the action came, and the decision's cost.
 
     `selected` is the tool that was chosen, even if its arguments could not be read. `calls` contains the calls that
     were already sampled, by tool; for the other tools in `options`, arguments are sampled when needed. `behind`:

@@ -42,7 +42,7 @@ ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"action": {{"tool": 
 async def single_pass(
     episode: Episode, view: View, name: str, acting: Acting, *, several: bool = True, exact: bool = False
 ) -> Decision:
-    """One sampled action, as in ReAct; sampled again, as often as the retries allow, if it cannot be read.
+    """One sampled action, as in ReAct; if it cannot be read, it is sampled again, as often as the retries allow.
 
     Without an outline, a model with native tool calls may make `several` calls in one answer; the decision then
     includes the calls after the first. If `several` is false, only the first call counts. With `exact`, an answer with
@@ -128,9 +128,10 @@ async def _ask_arguments(
 def read_answers(
     asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
 ) -> list[list[Action]]:
-    """The actions in each completion (several only with native calls); the message records why an action is unusable.
+    """The actions in each completion (several only with native calls).
 
-    `only`: the one offered tool that the prompt asks for.
+    The reason why a completion has an unusable action is recorded in `asked.message`. `only`: the one offered tool that
+    the prompt asks for.
     """
     tools = offered if only is None else {only: offered[only]}
     answers = [_read_answer(asked, place, tools, may_decline, thought) for place in range(len(asked.texts))]
@@ -189,8 +190,8 @@ def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Na
 def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
     """The action for text without a call, as is usual with native calls.
 
-    At a substep, the action has no call. Otherwise it finishes with the text as the answer or, if finishing is not
-    offered, is unreadable.
+    At a substep, the action has no call. Otherwise the action finishes with the text as the answer or, if finishing is
+    not offered, is unreadable.
     """
     if words and may_decline:
         return Action(None)

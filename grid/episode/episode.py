@@ -115,10 +115,10 @@ class Episode:
     def options(
         self, substep: Substep | None, steps: Sequence[Step] = (), most: int | None = None, thought: str = ""
     ) -> Options:
-        """The options of a decision after `steps`, in the setting's order; at most `most` options, with the best tools.
+        """The options of a decision after `steps`, in the setting's order.
 
-        The tools are retrieved for the substep or, without a substep, for the whole query. A `thought`, if there is
-        one, is used in the retrieval.
+        At most `most` options are offered; if there are more, the worst tools are left out. The tools are retrieved for
+        the substep or, without a substep, for the whole query. A `thought`, if there is one, is used in the retrieval.
         """
         sought = thought[:SOUGHT] or self.__retrieved.sought(steps)
         if substep is not None:
@@ -141,7 +141,7 @@ class Episode:
         return tuple(self.__demonstrations(count))
 
     def solved(self, count: int) -> tuple[Demonstration, ...]:
-        """The `count` cases of the dataset's other half with the most similar queries, with their calls.
+        """From the dataset's other half, the `count` cases with queries most similar to the case's, and their calls.
 
         The result is empty if the dataset has demonstrations, or if the calls that resolve its cases are not known.
         """
@@ -205,7 +205,7 @@ class Episode:
 
     @contextmanager
     def __counting(self) -> Iterator[None]:
-        """The context of a question to the judge; counts questions to which the judge gives no readable answer."""
+        """A context manager for a question to the judge; it counts the questions without a readable answer."""
         try:
             yield
         except VerdictError:
@@ -314,7 +314,7 @@ class Episode:
 
     @contextmanager
     def __keyed(self, verb: str, role: Role, key: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
-        """The context of a request: its key, extended by the turn and reserved for this request unless it fails."""
+        """A context manager that yields a request's key, extended by the turn and reserved unless the request fails."""
         named = (*key, f"turn{self.turn}") if self.turn else key
         used = (verb, role, *map(str, named))
         if used in self.__keys:

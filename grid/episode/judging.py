@@ -58,7 +58,7 @@ class Scoring(Protocol):
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] for the object shown in a prompt, named by `key`; VerdictError if there is no score."""
+        """The score in [0, 1] for the object that a prompt shows and `key` names; VerdictError if there is no score."""
         ...
 
     async def vote(

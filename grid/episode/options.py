@@ -72,7 +72,7 @@ class Retrieved(NamedTuple):
         return "\n".join(text[:SOUGHT] for text in (next(thoughts, ""), next(observations, "")) if text)
 
     def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
-        """The tools for a substep; for the whole query (None), all substeps' tools, beginning with the best of each.
+        """The tools for a substep; for the whole query (None), all substeps' tools, each substep's best tool first.
 
         If tools are retrieved more than once, the whole query's tools are retrieved with the query's text, since its
         substeps may be hidden. In mode `thought`, tools are retrieved with the thought alone.
@@ -96,7 +96,7 @@ def _with(substep: Substep, sought: str) -> Substep:
 def in_order(
     tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None = None, sought: str = ""
 ) -> Options:
-    """The first `most` - 1 tools with `no_tool` or `finish`, in random order; repeated calls return the same object.
+    """The first `most` - 1 tools with `no_tool` or `finish`, in random order; equal calls return the same object.
 
     The relative order of two tools does not depend on the remaining tools. Without a seed, the tools keep their order,
     and `no_tool` or `finish` comes last.

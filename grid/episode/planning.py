@@ -1,4 +1,4 @@
-"""Ask for a plan of all remaining calls in one answer, parse the plan and run it (planning_horizon §2.2)."""
+"""Ask for one answer that plans all remaining calls, parse the plan, and run it (planning_horizon §2.2)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def plan_ahead(
     exact: bool = False,
     refine: Refine | None = None,
 ) -> Drafted[list[Action]]:
-    """The actions of a plan from a point on; an unreadable plan is requested again, as often as the retries allow.
+    """A plan's actions, starting at a point; an unreadable plan is requested again, as often as the retries allow.
 
     Args:
         episode: the case.
@@ -82,7 +82,7 @@ def written_action(action: Action) -> dict[str, Json]:
 
 
 def chain_written(plan: Sequence[Action] | None, view: View) -> Chain | None:
-    """A plan from a point on, as a chain of calls; None without a plan. A call to REJECT ends the chain."""
+    """A plan that starts at a point, as a chain of calls; None if there is no plan. A call to REJECT ends the chain."""
     if plan is None:
         return None
     calls, refusal, words = list[ChainCall](), None, ""
@@ -111,7 +111,7 @@ async def run_plan(
 ) -> Path:
     """Execute a plan without the model until the plan ends or `over` returns true.
 
-    The first step carries the plan's cost. All steps have the same options as the plan.
+    The first step carries the plan's cost. All steps have the options that were offered for the plan.
     """
     path = view.path
     for action in plan:
@@ -139,7 +139,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
     native = (*notes, ask, ASK_AT_ONCE, *alone, *((ASK_WORDS,) if acting.thought else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    # A plan that must end with a finish may have more calls than the path has left, so that the finish fits into the
+    # A plan that must end with a finish may have more calls than may still be run, so that the finish fits into the
     # plan; only as many calls as allowed are run.
     most = acting.max_calls if view.answered else left
     answer = PlanAnswer(view.offer.cards, least, most, view.guided, acting.thought, native)
@@ -187,7 +187,7 @@ def _calls(asked: Answers, view: View) -> list[Call]:
 
     With native calls, the plan consists of all calls in the answer; text without a call ends the work.
 
-    Raises UnreadableError.
+    Raises UnreadableError if no plan can be read.
     """
     wanted = asked.message.prompt.answer
     if not isinstance(wanted, FunctionsAnswer):
@@ -207,7 +207,7 @@ def _calls(asked: Answers, view: View) -> list[Call]:
     return calls
 
 
-# A plan as an answer: it is requested until it can be read, and refined if the setting says so.
+# Plans written as answers: a plan is requested until it can be read, and is then refined if the setting says so.
 
 
 T = TypeVar("T")
@@ -228,9 +228,9 @@ class Asking(Generic[T]):
     """How a plan is requested and parsed.
 
     `key` names the request; `where` names the point in error messages. `read` turns an answer into a plan, or returns
-    None and records the reason in the message. `written` writes a plan in the form of an answer. `asked` are the lines
-    that state what to plan, without the line about the form of the answer. `drafted` is called with a plan before it is
-    refined.
+    None and records the reason in the message. `written` writes a plan in the form of an answer. `asked` are the
+    prompt's lines about the wanted plan, without the line about the form of the answer. `drafted` is called with a plan
+    before it is refined.
     """
 
     prompt: Prompt
@@ -264,7 +264,7 @@ class Refine(Protocol):
     """A function that refines a draft before the plan is used."""
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that replaces the draft (possibly the draft itself), and the usage of the acting model for it."""
+        """The plan that replaces the draft (or the draft itself), and the acting model's usage for the refinement."""
         ...
 
 
@@ -277,7 +277,7 @@ class Drafted(NamedTuple, Generic[P]):
 
 
 class WritesPlans(Planner, Protocol):
-    """A planner that writes plans of several calls, or of the next call, before it runs anything."""
+    """A planner that writes down a plan (several calls, or only the next one) before it runs any of it."""
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
         """Solve the case with plans refined by `refine`; if `refine` is None, the drafts are used unchanged."""
@@ -312,7 +312,7 @@ def chain_of(trajectory: Trajectory) -> Chain:
     """The chain that a planner predicted, or else the calls that it made, as written, with unresolved references.
 
     A call to REJECT ends the chain and makes it a refusal; the calls before REJECT are kept. A finish does not count as
-    a call. If the chain has no text of its own, its text is the final answer.
+    a call. If the chain contains no text, the final answer is used as its text.
     """
     if trajectory.chain is not None:
         return trajectory.chain if trajectory.chain.plan else replace(trajectory.chain, plan=trajectory.answer or "")

@@ -17,9 +17,9 @@ class Budget:
     """The limits at which an episode is stopped; the best trajectory so far is then the result.
 
     `steps` are executed calls. `llm_calls` are completions and scoring passes, and `tokens` are input and output
-    tokens, both summed over all roles that a planner asks. `seconds` count the case's own time. None: no limit. The
-    limits are checked before each request and each call, so they can be exceeded by the tokens and seconds of requests
-    that are in flight.
+    tokens, both summed over all roles that a planner asks. `seconds` count the time used by the case itself. None: no
+    limit. The limits are checked before each request and each call, so they can be exceeded by the tokens and seconds
+    of requests that are in flight.
     """
 
     llm_calls: int = 5000
@@ -47,7 +47,7 @@ class Improvement(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """The state after a call, the call with references filled in, and its observation (both None without a call)."""
+    """The new state, the call with references filled in, and its observation; without a call, the last two are None."""
 
     state: State
     call: ToolCall | None
@@ -55,7 +55,7 @@ class Executed(NamedTuple):
 
 
 class Before(NamedTuple):
-    """The steps done before a planner starts, and the user messages and answers that follow steps, by step index."""
+    """The steps done before a planner starts; user messages and answers, keyed by the index of the step before them."""
 
     steps: tuple[Step, ...] = ()
     said: Mapping[int, str] = MappingProxyType({})

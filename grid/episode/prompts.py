@@ -36,7 +36,7 @@ from grid.episode.options import Options
 from grid.text.references import answering, reference
 
 Seen = Literal["all", "calls", "none"]
-"""The part of earlier steps that a decision sees: calls and observations, calls only, or nothing."""
+"""The part of earlier steps that prompts show: calls and observations, calls only, or nothing."""
 
 ROLE = Section(
     "role",
@@ -102,8 +102,9 @@ class Offer(NamedTuple):
     """The options of a decision; all fields are in the order in which options are shown.
 
     `options` are the names of all options; they include `no_tool` for a substep of an outline, else `finish`. Like
-    other tools, `finish` is in `tools` and `cards`, but it is not a candidate. The same holds for `give_up`, if it is
-    offered; it comes directly after `finish` or `no_tool`. `section` lists the options.
+    other tools, `finish` is in `tools` and `cards`, but it is not a candidate. If `give_up` is offered, it too is in
+    `tools` and `cards` and is not a candidate; it comes directly after `finish` or `no_tool`. `section` lists the
+    options.
     """
 
     tools: dict[str, ToolSpec]
@@ -187,18 +188,18 @@ def lessons_section(lessons: Sequence[str]) -> Section:
 
 
 def siblings_section(lines: Sequence[str]) -> Section:
-    """Earlier actions at the same point that failed or wait for their turn; the model must choose something else."""
+    """Earlier actions at the same point that failed or are not yet followed; the model must choose something else."""
     return Section("siblings", (SIBLINGS, *lines, DIFFER)) if lines else EMPTY
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
-    """Solved questions, the most similar first; may be empty. If cases need answers, the plans end with a finish."""
+    """Solved questions, if any, the most similar to the case first. If cases need answers, plans end with a finish."""
     solved = episode.demonstrations(count)
     return _demonstrated(solved, episode.case.answered) if solved else EMPTY
 
 
 def memory_section(episode: Episode) -> Section:
-    """The planner's work on other cases, the most similar first; empty if nothing is remembered."""
+    """The planner's work on other cases, those most similar to this case first; empty if nothing is remembered."""
     return Section("memory", (MEMORY, *episode.remembered)) if episode.remembered else EMPTY
 
 
@@ -206,7 +207,7 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
     """One step as a line of the history: its call as written and, if `observed`, the result of the call.
 
     `most`: the maximum number of characters shown of the result; None: no limit. `answer` is the answer with which the
-    step finished; it is shown in prompts that judge a whole path or reflect on it.
+    step ended the path; it is shown in prompts that judge a whole path or reflect on it.
     """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
@@ -241,7 +242,7 @@ def finishing(answer: str | None) -> ToolCall:
 
 
 def request_section(substep: Substep) -> Section:
-    """The current substep of a decision; empty without an outline."""
+    """The substep for which a decision is made; empty if there is no outline."""
     return _requested(substep) if substep.text else EMPTY
 
 
@@ -254,7 +255,7 @@ _requested: Once[Substep, Section] = Once(_request)
 
 
 def prompt(answer: Answer, *sections: Section) -> Prompt:
-    """A prompt of the sections that are not empty."""
+    """A prompt that consists of the sections that are not empty."""
     return Prompt(tuple([section for section in sections if section.entries]), answer)
 
 
@@ -283,8 +284,8 @@ _demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)
 
 # A case with several user messages: the planner solves each turn, starting from everything done in earlier turns.
 #
-# A turn ends where the planner's trajectory ends. Only then is the user's next message shown, so a search looks ahead
-# to the end of a turn and never beyond it.
+# A turn ends where the planner's trajectory ends. The user's next message is shown only after a turn has ended, so a
+# search looks ahead to the end of a turn and never beyond it.
 
 
 async def all_turns(planner: Planner, episode: Episode) -> Trajectory:

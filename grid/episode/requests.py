@@ -81,9 +81,9 @@ class Requests:
 
     Every request derives its own seed from `seed` and the key of the decision, so that results do not depend on the
     order in which requests are answered. `messages` contains all requests and answers. For each role, `spent` is the
-    usage, and `sources` records the models and servers that answered. An answer of more than `answer_characters` is not
-    read. `fit_tokens`: if the actor's context has fewer tokens left than an answer may have, the answer's limit is
-    lowered.
+    usage, and `sources` records the models and servers that answered. An answer of more than `answer_characters`
+    characters is not read. `fit_tokens`: if the actor's context has fewer tokens left than an answer may have, the
+    answer's limit is lowered.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ _ANEW = "Read the instructions above again. Then answer again, in the format ask
 
 
 class Rejected(NamedTuple):
-    """An answer that could not be used, the reason, the attempts so far, and the maximum number of attempts."""
+    """An unusable answer, the reason, the number of attempts so far, and the maximum number of attempts."""
 
     text: str
     why: str
@@ -196,7 +196,7 @@ def rejected(asked: Answers, tried: int, tries: int) -> Rejected:
 
 
 def again(prompt: Prompt, last: Rejected | None) -> Prompt:
-    """The prompt of the next attempt. The last answer and its error come at the end, so that attempts share a prefix.
+    """The prompt for the next attempt. It ends with the last answer and its error, so that the prompts share a prefix.
 
     The answer is untrusted, so it is cut and shown on one line, where it cannot be mistaken for another part of the
     prompt. The attempt's number makes all prompts different, even if a model at temperature 0 repeats its answer.

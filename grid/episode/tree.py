@@ -27,9 +27,9 @@ class Node:
     all nodes. `path` is None until the action is executed (or imagined). `share` is the share of samples that proposed
     the action, or the action's probability. `entropy` is the entropy, in nats, of the exact distribution over the
     options after this node, or None if it was not computed. `visits` is N(s, a) and `value` Q(s, a) of the edge.
-    `spent` is the cost of proposing the action, `execution` the action's position in the order of executions, from 0.
-    `pre_asked` and `post_asked` identify the requests to the judge for the scores before and after the execution; they
-    are None if the judge was not asked.
+    `spent` is the cost of proposing the action, `execution` the action's position in the order of executions, counted
+    from 0. `pre_asked` and `post_asked` identify the requests to the judge for the scores before and after the
+    execution; they are None if the judge was not asked.
     """
 
     label: str
@@ -84,7 +84,7 @@ def backup(node: Node, reward: float) -> None:
 
 
 def finish(end: Node, done: set[Node]) -> None:
-    """Mark the end of a path as done, and also every ancestor whose open children are all done."""
+    """Mark the node at the end of a path as done, and every ancestor whose open children are all done."""
     node: Node | None = end
     while node is not None and all(child in done for child in node.open):
         done.add(node)

@@ -27,11 +27,11 @@ from grid.store.schema import COST
 AT_ONCE = 100
 """The number of samples that are in memory at once, and are written together."""
 LONGEST = 2_000
-"""Transcripts are kept only of samples with at most this many messages, since a prompt lists all earlier messages."""
+"""Transcripts are kept only for samples with at most this many messages, since a prompt lists all earlier messages."""
 _DIGITS = 32
 _LABEL, _NAME = 120, 64  # maximum characters of a label, and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
-"""Columns that belong to the case, not to a run; they are taken from the folder's own rows if it has the case."""
+"""Columns that belong to the case, not to a run; they are taken from the folder's own rows if these have the case."""
 _KINDS: Mapping[str, SectionKind] = {"system": "role", "user": "request"}
 
 
@@ -43,11 +43,11 @@ class Source:
         tool: `inspect` or `tau2`; the names of planners and metrics begin with it.
         package, version: the package that wrote the file (one of RECORDED), and its version.
         file, sha256: the file's name, without folders, and the digest of its bytes.
-        identity: a text that identifies this run among others, even if the file grows.
+        identity: a text that distinguishes this run from others, even if the file grows.
         model, planner, dataset: the setting's labels.
-        dataset_version: the version of the data, if the file has one.
-        roles: the labels of further models, by role.
-        given: other parameters of the run that the file has.
+        dataset_version: the version of the data, if the file states it.
+        roles: the labels of the run's other models, keyed by role.
+        given: further parameters of the run that the file states.
         success: the name of the score that decides success.
         planned: the number of samples in the complete run; None if the file does not say.
     """
@@ -154,8 +154,8 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
     """Write the samples that the folder does not have yet, a hundred at a time, so that a killed import can continue.
 
     Raises:
-        StoreError: the folder cannot be written to, or it already has this run with its success decided by another
-            score.
+        StoreError: the folder cannot be written to, or already contains this run, but with a different score deciding
+            success.
         DataError: the file cannot be read.
     """
     with store.locked(root):
@@ -233,7 +233,7 @@ def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dic
 
 
 def _of_cases(root: Path, source: Source, samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
-    """The columns of the cases (cluster, depth, breadth), by case id, from the folder's own cells.
+    """The columns of the cases (cluster, depth, breadth), keyed by case id and taken from the folder's own cells.
 
     Cells without a disturbance are preferred.
     """
@@ -352,7 +352,10 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows for the acting model's messages (their prompts are all earlier messages), and for all messages' sections."""
+    """Rows for the acting model's messages, and rows for the sections of all messages.
+
+    The prompt of a message consists of all earlier messages.
+    """
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []
@@ -395,7 +398,7 @@ def _case(sample: Sample) -> dict[str, Any]:
 
 
 def observed(messages: Sequence[Said], results: Mapping[str, tuple[str, bool]]) -> list[Said]:
-    """The messages, in which each call has its result, found by the call's id."""
+    """The messages, with the results added to their calls; a result is found by its call's id."""
 
     def whole(call: Called) -> Called:
         text, failed = results[call.id]

@@ -32,7 +32,7 @@ LARGEST = 512 << 20
 """The maximum size in bytes of one unpacked sample, or of a log that is a single JSON file."""
 _SCORES = 64  # maximum number of values that are read from one score
 _FLAGS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""The values of texts used as scores, as in Inspect's `value_to_float`, where any other text counts as 0."""
+"""The values of texts used as scores, as in Inspect's `value_to_float` (which counts every other text as 0)."""
 _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grader": EVALUATOR}
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
@@ -209,7 +209,7 @@ def _sample(one: Any, spec: Any, rule: str, found: Found) -> Sample:
 
 
 def _cluster(metadata: Mapping[str, Any]) -> str | None:
-    """The case's cluster, in logs that `agent-grid export` wrote."""
+    """The case's cluster; logs written by `agent-grid export` contain it."""
     told = metadata.get("cluster")
     return str(told) if isinstance(told, str | int) else None
 
@@ -269,7 +269,8 @@ def _thought(message: Any) -> str:
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
     """Each role's usage, summed over its model events.
 
-    If these events have no usage, the actor gets the sample's own sum.
+    If the usage of the actor's events is missing or incomplete, the actor gets the total that the sample states for the
+    model.
     """
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:

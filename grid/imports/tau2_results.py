@@ -1,4 +1,4 @@
-"""Reads results of τ²-bench's own runner, one JSON file in the form of its `Results`, without its package."""
+"""Reads the results of τ²-bench's own runner, a JSON file in the form of the class `Results`, without the package."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
         success: `reward`, or a part of it (`DB`, `COMMUNICATE`); None: `reward`.
 
     Raises:
-        ConfigError: no simulation has such a part.
+        ConfigError: no simulation's reward has this part.
         DataError: the file cannot be read.
     """
     results = _read(path)

@@ -1,10 +1,11 @@
 """Tool, Arg, Plan and Exec F1 for closed tool sets (tooltree §4.2, table 1).
 
-The ToolTree paper reports these four metrics but defines none of them; `plan_f1="calls"` is Plan F1 as in its authors'
-code. Our metrics use the items that the paper's two benchmarks count: tool names (GTA's and m&m's tool F1),
-`tool--argument=value` (m&m's argument F1), names and edges of the plan (m&m's edge F1), and calls that ran and returned
-the wanted result. Each metric is the F1 of two multisets in one case, 2 · hits / (predicted + gold). Each item of the
-reference is hit at most once, so superfluous calls reduce precision. The metric over several cases is the mean.
+The ToolTree paper reports these four metrics but defines none of them; `plan_f1="calls"` computes Plan F1 as the code
+of ToolTree's authors does. Our metrics use the items that the paper's two benchmarks count: tool names (GTA's and m&m's
+tool F1), `tool--argument=value` (m&m's argument F1), names and edges of the plan (m&m's edge F1), and calls that ran
+and returned the wanted result. Each metric is the F1 of two multisets in one case, 2 · hits / (predicted + gold). Each
+item of the reference is hit at most once, so superfluous calls reduce precision. The metric over several cases is the
+mean.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def closed_set_scores(
     tool_f1 compares tool names. argument_f1 compares (tool, argument, value); two values are the same if they are
     `equivalent` or refer to the same result field of the same tool; empty arguments do not count. plan_f1 compares tool
     names and links (tool whose result is used, tool that uses it). An argument uses the results to which it refers or,
-    without references, the latest result that it repeats as a whole. With `plan_f1="calls"`, plan_f1 compares whole
+    if it refers to none, the latest result that it repeats as a whole. With `plan_f1="calls"`, plan_f1 compares whole
     calls instead: a tool with all its arguments, which must be identical. execution_f1 compares (tool, outcome): a call
     that ran hits a reference call that returned the same outcome.
 
@@ -177,7 +178,7 @@ def _argument_f1(
 
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
-    """Maximum number of pairs of equal arguments; groups cannot be counted, as `equivalent` is not transitive."""
+    """Maximum number of pairs of equal arguments; no groups are counted, since `equivalent` is not transitive."""
     return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 

@@ -114,7 +114,7 @@ def _number(text: str) -> object:
 #   one missed tool.
 # - wrong_parameters: the first call to a reference tool sets a parameter to a different value than the reference's
 #   call, or sets a parameter that the reference's call does not set.
-# - missing_parameters: such a call lacks a parameter that the reference's call sets.
+# - missing_parameters: the first call to a reference tool lacks a parameter that the reference's call sets.
 # - redundant_related: a tool was called more often than in the reference (more than once, if it replaces a missed
 #   tool), and the tool is a reference tool, replaces a missed tool, or is related to a reference tool.
 # - redundant_unrelated: any other tool outside the reference was called.
@@ -204,7 +204,7 @@ def _any_related(right: Counter[str], called: Counter[str], likeness: Likeness) 
 
 
 def _of_parameters(wanted: Sequence[ToolCall], made: Sequence[Step]) -> Iterator[str]:
-    """The errors in the first call to each tool that is called in both the reference and the path."""
+    """The parameter errors in the path's first call to each tool that the reference calls too."""
     for name in {call.tool for call in wanted}:
         own = next((step for step in made if step.call and step.call.tool == name), None)
         if own is None:

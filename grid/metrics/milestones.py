@@ -39,8 +39,8 @@ def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[
     """The milestones that a path reaches, each with the number (from 0) of the first step that reaches it.
 
     One call may reach several milestones, but never both of two milestones that must come one after the other. A
-    milestone that is a state is numbered with the total number of steps. Each milestone is assigned the first step that
-    fits, since reaching a milestone earlier never prevents a later milestone.
+    milestone that is a state gets the total number of steps as its number. Each milestone is assigned the first step
+    that fits, since reaching a milestone earlier never prevents a later milestone.
     """
     found: dict[str, int] = {}
     numbered = [*zip(count(), trajectory.steps)]

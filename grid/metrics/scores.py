@@ -29,7 +29,7 @@ SUCCESS = "success"
 UNSCORED: Mapping[str, Any] = MappingProxyType(
     {"repeated_call": False, "repeated_call_in_a_row": False, "failed_calls": 0, "finished": False}
 )
-"""The values for an episode about which nothing is known."""
+"""The metrics' values for an episode about which nothing is known."""
 
 
 # Arguments that forgiving tools replaced, and wrong replacements among these (planning_horizon §3.2).
@@ -59,13 +59,13 @@ def counts(path: Sequence[Step], reference: Reference) -> tuple[int, int]:
 
 
 def _shape(reference: Reference) -> dict[str, Any]:
-    """Depth, breadth and size of the reference plan, in calls and in edges.
+    """Depth, breadth and size of the reference plan, measured in calls and in edges.
 
     In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, and breadth is calls / depth. In
-    edges (the paper's official code): depth is the number of dependencies in the same chain, which is one less, and
-    breadth is calls / dependencies; breadth is null for a plan without a dependency. The official code's longest path
-    is too short in some plans, because that code visits a step before all steps that lead to it are known; our longest
-    path is always correct.
+    edges (the paper's official code): depth is the number of dependencies in the longest chain, which is one less than
+    the number of its calls, and breadth is calls / dependencies; breadth is null for a plan without a dependency. The
+    official code's longest path is too short in some plans, because that code visits a step before all steps that lead
+    to it are known; our longest path is always correct.
     """
     calls = {step: call for step, call in reference.calls.items() if call}
     depth = references.depth(calls)

@@ -98,19 +98,20 @@ def _share(hits: Sequence[bool]) -> float | None:
 
 # Repeated tool calls (planning_horizon §4.5), counted in two ways.
 #
-# In the paper's text: the same tool with identical arguments more than once in an episode. In its official code: the
-# same call twice in a row, with the arguments as the model wrote them.
+# In the paper's text, a call is repeated if an episode calls the same tool with identical arguments more than once. In
+# the paper's official code, a call is repeated if it is made twice in a row, with the arguments as the model wrote
+# them.
 
 
 def any_two(steps: Sequence[Step]) -> bool:
-    """Whether a tool was called twice with identical arguments, comparing arguments as run."""
+    """Whether a tool was called twice with identical arguments; arguments are compared as they were run."""
     tools = Counter(step.call.tool for step in steps if step.call)
     calls = [_text(step.call) for step in steps if step.call and tools[step.call.tool] > 1]
     return len(set(calls)) < len(calls)
 
 
 def in_a_row(steps: Sequence[Step]) -> bool:
-    """Whether the same call was made twice in a row, comparing arguments as written."""
+    """Whether the same call was made twice in a row; arguments are compared as they were written."""
     calls = [call for step in steps if (call := step.written or step.call)]
     return any(one.tool == other.tool and _text(one) == _text(other) for one, other in pairwise(calls))
 
@@ -134,8 +135,8 @@ def trajectory_scores(
     arguments as the reference's first call (`failure_patterns.same_arguments`). Tools whose reference call uses an
     unknown result are left out; None if no tool is left. retrieval_rate: the same formula as inclusion, but for the
     tools offered at any step. tool_precision and tool_recall compare the set of called names with the set of the
-    reference's names; 0 if nothing was called. `concrete` contains the reference's calls, by substep, with the earlier
-    results to which they refer filled in.
+    reference's names; both are 0 if nothing was called. `concrete` contains the reference's calls, keyed by substep,
+    with references replaced by the earlier results.
     """
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:

@@ -99,14 +99,14 @@ def may_refuse(view: View) -> bool:
 
 
 def first_step(view: View) -> int:
-    """The number of the first predicted call."""
+    """The number of the first predicted call: its substep's id, or 0 if the id is not a number."""
     return int(view.substep.id) if view.substep.id.isdecimal() else 0
 
 
 def asking(
     episode: Episode, view: View, acting: Acting, form: Form, keep: Callable[[Plan], Trajectory] | None = None
 ) -> Asking[Plan]:
-    """The request for a prediction, static sections first.
+    """The request for a prediction; its static sections come first.
 
     `keep` turns a draft into the trajectory that becomes the result if a budget runs out.
     """
@@ -273,7 +273,7 @@ FORM = (
 
 
 async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refine | None) -> Drafted[Plan]:
-    """The plan from a decision point on, refined if the setting says so; this function runs none of its calls.
+    """A plan that starts at a decision point, refined if the setting says so; none of its calls is run.
 
     If a case is diagnosed and a budget ends the episode, the draft is the episode's result. If a case is not diagnosed,
     every trajectory of the episode records the first turn's plan (`Trajectory.planned`, `unrefined`).
@@ -330,8 +330,8 @@ class PlanFirst(Holistic):
 
     With the keys of conf/planner/direct.yaml, the decision prompts differ from the prompts of `direct` only by the
     plan. No call is run merely because it is in the plan: a decision has to make the call. Decisions may depart from
-    the plan, and even from a planned refusal. If the user speaks more than once, each turn has its own plan. A
-    diagnosed case ends with the plan, as in `holistic`.
+    the plan, and even from a planned refusal. If the user speaks more than once, each turn has its own plan. The
+    episode of a diagnosed case ends once the plan is written, as in `holistic`.
     """
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:

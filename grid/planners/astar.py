@@ -23,7 +23,7 @@ from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]
-"""A heap of tuples: f(n), the negative mean share of the plan's actions, the node's index, and the node.
+"""A heap of tuples: f(n), the negated mean of the sample shares of the plan's actions, the node's index, and the node.
 
 Our rule for plans of equal cost: the plan whose actions were proposed most often comes first; if there is still a tie,
 the plan created first. Equal costs are common: if g1 is 1, the samples have no effect, and calls to one tool with
@@ -38,8 +38,8 @@ class AStar(TreeSearch):
     g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the length of the longest common
     subsequence of two plans (the plan up to the action, and the solved plan most similar to it), divided by the length
     of the shorter plan; g2 is the share of the `branching` samples that proposed the action. h(n) = (1 − h1)^β (1 −
-    h2)^(1−β). h1 is the average position of n's action in solved plans; h2 is n's depth divided by the length of the
-    whole plan, whose part after n is imagined by the model. No judge is asked.
+    h2)^(1−β). h1 is the average position of n's action in solved plans, as a share of a plan's length; h2 is n's depth
+    divided by the length of the whole plan, whose part after n is imagined by the model. No judge is asked.
 
     The authors' code is not public, and we found no values of α and β, so both are set to 0.5. In ToolChain*, states
     are plans, and tool results do not affect the costs. So with `executes: end`, the search plans without running
@@ -49,12 +49,13 @@ class AStar(TreeSearch):
 
     The solved plans come from the demonstrations. In the paper, each solved case adds a plan, which would make cases
     depend on each other. If a dataset has no demonstrations, `solved: other_half` instead uses reference plans of cases
-    in the dataset's other half; `demonstrations` is the number of these plans. The cases with the most similar queries
-    are used; the case's own cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are
-    no solved plans. Actions are compared with solved plans by tool only, since arguments depend on the question. A tool
-    that is in no solved plan gets the position of the tool with the most similar name. Without solved plans, g1 and h1
-    are left out, and the costs are 1 − g2 and 1 − h2. With an outline the model is not asked to imagine the rest, since
-    the whole plan has the outline's length. If the imagined part cannot be read, h2 is 0.
+    in the half of the dataset that does not contain the case; `demonstrations` is the number of these plans. The cases
+    whose queries are most similar to the case's query are used; the case's own cluster is left out. Costs use these
+    plans, but prompts do not show them. With `solved: none`, there are no solved plans. Actions are compared with
+    solved plans by tool only, since arguments depend on the question. A tool that is in no solved plan gets the
+    position of the tool with the most similar name. Without solved plans, g1 and h1 are left out, and the costs are 1 −
+    g2 and 1 − h2. With an outline the model is not asked to imagine the rest of a plan, since the whole plan has the
+    outline's length. If the imagined part cannot be read, h2 is 0.
 
     After `expansions` expansions, or if the model's budget is used up, the complete plan with the least f in the
     frontier is run. If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h,
@@ -71,7 +72,7 @@ class AStar(TreeSearch):
 
     @property
     def goes_by_solved(self) -> bool:
-        """Whether the planner uses solved cases of a dataset's other half if the dataset has no demonstrations."""
+        """Whether solved cases of the half without the current case replace the demonstrations that a dataset lacks."""
         return self.solved == OTHER_HALF
 
     @property
@@ -131,7 +132,7 @@ class AStar(TreeSearch):
 
 
 class Costs:
-    """For each node, by its label: g(n), h(n), and the sum of the shares of the plan's actions."""
+    """For each node, keyed by its label: g(n), h(n), and the sum of the sample shares of the plan's actions."""
 
     def __init__(self, search: Search, planner: AStar) -> None:
         self._search, self._planner = search, planner

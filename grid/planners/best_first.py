@@ -13,7 +13,7 @@ from grid.episode.tree import Node
 from grid.planners.search import Search, TreeSearch
 
 Frontier = list[tuple[float, float, int, Node]]
-"""A heap of tuples: the parent's value and the state's share of samples (both negated), the state's index, its node."""
+"""A heap of tuples: the parent's value and the state's sample share (both negated), the state's index, and its node."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -42,8 +42,8 @@ class DFSDT(TreeSearch):
 
     With every dataset, `give_up` is an option of every decision, alongside `finish` or, with an outline, `no_tool`.
     After a child that gives up or ends its path, the search backs up two levels: the child's parent gets no further
-    child, but its grandparent does. After a child that is at the maximum depth or cannot be run, the search backs up
-    one level.
+    child, but the child's grandparent does. After a child that is at the maximum depth or cannot be run, the search
+    backs up one level.
 
     What the paper leaves open:
     - A path ends with `finish` or, with an outline, after the last substep. Without `oracle_stop` the first path that
@@ -151,6 +151,6 @@ class DFSDT(TreeSearch):
         return len(search.episode.case.plan.substeps) or self.max_calls
 
     def _ends(self, search: Search, node: Node) -> bool:
-        """Whether a path ends here, rather than being cut off at the maximum depth."""
+        """Whether a path ends at this node, rather than being cut off at the maximum depth."""
         finished = node.path is not None and node.path.finished
         return search.ended(node) and (finished or bool(search.episode.case.plan.substeps))

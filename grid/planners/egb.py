@@ -35,14 +35,14 @@ class EntropyGuidedBranching(Acting, ABC):
 
     `trajectories` is the budget b of §6.2, including the first pass; `branch_limit` and `step_branch_limit` are the
     pseudocode's B and B_s; `max_candidates` includes 'no tool' or 'finish'. With `parallel`, branches are tried
-    concurrently. The first branch in order that resolves the case still wins, and the branches after it are cancelled.
-    The usage of cancelled branches is counted and also shown separately (`Episode.cancelled`), since it would not arise
-    if branches were tried one after another (§6.2, table 5).
+    concurrently. Of the branches that resolve the case, the first in order still wins, and the branches after it are
+    cancelled. The usage of cancelled branches is counted and also shown separately (`Episode.cancelled`), since it
+    would not arise if branches were tried one after another (§6.2, table 5).
 
     `branch_order`: with `step` (lines 17 to 22), all alternatives of the most uncertain step come before any
-    alternative of the next step, so that with b = 5 and B_s = 5 one step gets all four branches. `round_robin`, which
-    is not in the paper: first the best alternative of each step (the most uncertain step first), then the second best
-    of each step, and so on.
+    alternative of the next step, so that with b = 5 and B_s = 5 one step gets all four branches. With `round_robin`,
+    which is not in the paper, the best alternative of each step comes first (the most uncertain step first), then the
+    second best of each step, and so on.
 
     If an answer has several native calls, only the first call counts, since the entropy refers to a single decision.
     """
@@ -56,7 +56,7 @@ class EntropyGuidedBranching(Acting, ABC):
 
     @abstractmethod
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
-        """Algorithm 2 or 3: the action, its entropy in nats, and the distribution to branch on."""
+        """Algorithm 2 or 3: the action, the decision's entropy in nats, and the distribution to branch on."""
 
     @abstractmethod
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
@@ -156,7 +156,7 @@ class EGBLogits(EntropyGuidedBranching):
     in EGB-Sampling (only these actions may have a `thought`); or `chosen`, by the most probable option, for which the
     arguments are then generated. The paper says only 'single-pass selection' (line 29). We infer from table 5 that the
     paper's selection uses sampled actions: EGB-Logits makes 149.6 forward passes per case, and one distribution takes
-    11 (lines 4 and 10). 149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no
+    11 passes (lines 4 and 10). 149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no
     distribution in any suffix. Beyond such a first pass, the numbers of calls of the two estimators are similar: 44.6 −
     13.6 = 31.0 for EGB-Logits, and 176.4 − 136 = 40.4 for sampling with m = 10. Similar numbers are to be expected if
     both estimators have suffixes of the same kind. ReAct's 32.0 calls per case remain unexplained.
@@ -174,7 +174,7 @@ class EGBLogits(EntropyGuidedBranching):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
-        """The most probable option with its arguments, and the options above the threshold (lines 24 to 31)."""
+        """The most probable option with its arguments, and the options that reach the threshold (lines 24 to 31)."""
         choice = await episode.choose(choice_prompt(episode, view, self, self.labels), name, view.substep.id)
         tools = view.offer.options
         probabilities = choice.probabilities

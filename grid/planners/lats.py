@@ -28,16 +28,17 @@ class LATS(TreeSearch):
 
     `max_visited` is the k of LATS-k (egb_slate §6.2, B.3): the maximum number of distinct nodes that are visited, not
     counting the root. A node is visited when the selection or a simulation moves to it; N(s) is the number of these
-    visits. The siblings that were sampled, run and judged together with the node do not count as visited. At the limit
-    no further node is expanded, and a simulation that is cut short backs up the value of its last node. (An alternative
-    reading would count every node that was run. With n = 5 and k = 10, no path would then be longer than two steps, and
-    LATS-10 could not reach its success rate of 71% in table 9. In that table, LATS-10 uses 4.9 times as many tokens as
-    ReAct; under our reading it uses 4.8 [4.5, 5.0] times as many on the same benchmark, with a simulated policy.)
+    visits. The siblings that were sampled, run and judged together with the node do not count as visited. Once
+    `max_visited` is reached, no further node is expanded, and a simulation that is cut short backs up the value of its
+    last node. (An alternative reading would count every node that was run. With n = 5 and k = 10, no path would be
+    longer than two steps under that reading, and LATS-10 could not reach its success rate of 71% in table 9. In that
+    table, LATS-10 uses 4.9 times as many tokens as ReAct; under our reading, LATS-10 uses 4.8 [4.5, 5.0] times as many
+    on the same benchmark, with a simulated policy.)
 
-    An end's reward r is the judge's score of the whole path. An end is a success if its score is at least `success`. It
-    is a failure, with r = −1, if its score is below `failure`. With `oracle_stop` (the authors' protocol), an end is a
-    success if it resolves the case, and otherwise a failure. A path that cannot continue because no sampled action fits
-    is a failure; a path that `max_calls` cuts off is an ordinary end.
+    An end's reward r is the judge's score of the whole path. An end is a success if its score is at least `success`. An
+    end is a failure, with r = −1, if its score is below `failure`. With `oracle_stop` (the authors' protocol), an end
+    is a success if it resolves the case, and otherwise a failure. A path that cannot continue because no sampled action
+    fits is a failure; a path that `max_calls` cuts off is an ordinary end.
 
     Our rules where the paper is silent: `unvisited` is the UCT of a node without visits. If it is `first`, the UCT is
     infinite, as in eq. 1: nodes without visits come first, and among them the node with the highest V. If `unvisited`

@@ -20,8 +20,8 @@ class MCTS(TreeSearch):
 
     The paper gives only the method's name and, for ToolTree, 60 rollouts and an exploration constant of 1.4 (§2, B.4).
     The rest is inferred from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its
-    `branching` sampled actions, in the order sampled. A child that was never visited is selected before visited
-    children. This child is run, and from there the policy continues to the path's end, one sampled action after
+    `branching` sampled actions, in the order of the samples. A child that was never visited is selected before visited
+    children. Such a child is run, and from its state the policy continues to the path's end, one sampled action after
     another. Simulated steps do not join the tree, but the end of a simulation may be the answer. The judge scores all
     steps together, once, at the end. A path's end can be selected again like any other node; its score is then backed
     up again at no cost.
@@ -41,7 +41,7 @@ class MCTS(TreeSearch):
             backup(leaf, value)
 
     async def _select(self, search: Search) -> Node:
-        """Descend to a child that was never visited and run it, or to a path's end or a node without open children."""
+        """Descend to a path's end, a node without open children, or a never visited child, which is then run."""
         node = search.root
         while not search.ended(node):
             if not node.children:

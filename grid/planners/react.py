@@ -47,8 +47,8 @@ class ReAct(Acting):
 class BaselineLLM(Acting):
     """One sampled action for each decision, without a thought and without execution history (egb_slate §6.1).
 
-    With an outline, each substep is decided independently. Without an outline, the model sees its own calls, which show
-    how far the work has come, but not their results.
+    With an outline, each substep is decided independently. Without an outline, the model sees its own calls, but not
+    their results; the calls show how far the work has come.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})

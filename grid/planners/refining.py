@@ -70,7 +70,7 @@ class Refining:
 
     Args:
         mode: `none`: plans are not refined; `self`: the acting model criticises its own plan; `critic`: the model of
-            the role `critic` criticises it (`model@critic`).
+            the role `critic` criticises the plan (`model@critic`).
         taxonomy: whether the critique goes through the errors E1 to E6, which the prompt explains.
         temperature: the critique's temperature. The rewriting uses the planner's temperature.
         max_tokens: the maximum number of tokens in the critique.
@@ -88,7 +88,8 @@ class Refining:
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
         """The plan, rewritten after a critique; None if no rewritten plan can be read.
 
-        If the critique is empty, the next prompt says so. Raises BudgetError, and ContextError if a prompt is too long.
+        If the critique is empty, the next prompt says so. Raises BudgetError if a budget is used up, and ContextError
+        if a prompt is too long.
         """
         role: Role = CRITIC if self.mode == "critic" else ACTOR
         told = await episode.sample(

@@ -24,9 +24,9 @@ from grid.episode.episode import Episode
 class Retry(Acting):
     """Up to `attempts` ReAct passes, each from the start and with its own seed, until a pass resolves the case.
 
-    Its success rate is ReAct's pass@k (egb_slate §6.1). If another planner has a higher rate with the same number of
-    attempts, the gain is due to that planner. Like Reflexion, `Retry` asks before each further attempt whether the case
-    is resolved; it does not ask after the last attempt.
+    The success rate of `Retry` is ReAct's pass@k (egb_slate §6.1). If another planner has a higher rate with the same
+    number of attempts, the gain is due to that planner. Like Reflexion, `Retry` asks before each further attempt
+    whether the case is resolved; it does not ask after the last attempt.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400

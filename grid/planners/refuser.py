@@ -18,7 +18,7 @@ REASON = "Whatever is asked is refused."
 class Refuser:
     """Rejects every request at once without asking a model; calls the tool REJECT if that tool is offered.
 
-    The planner therefore has no keys. If predicted plans are scored, its plan is a refusal.
+    The planner has no keys, since it asks no model. If predicted plans are scored, its plan is a refusal.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()

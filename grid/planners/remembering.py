@@ -70,7 +70,7 @@ def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
 
 
 SolvedPlans: TypeAlias = Literal["other_half", "none"]
-"""The successful plans used if a dataset has no demonstrations: plans of cases in the dataset's other half, or none."""
+"""Successful plans used if a dataset has no demonstrations: from its half without the current case, or none."""
 OTHER_HALF: SolvedPlans = "other_half"
 
 
@@ -88,7 +88,7 @@ class Memory:
         return max((alike(plan, known) for known in self.plans if known and plan), default=None)
 
     def place(self, tool: str) -> float | None:
-        """h1: a tool's average position in the plans that use it (the last action is at 1); None if there are no plans.
+        """h1: a tool's average relative position (1: the end) in the plans that use it; None if there are no plans.
 
         If a plan uses the tool several times, the mean of the tool's positions in that plan is used. A tool that no
         plan uses gets the position of the tool with the most similar name.

@@ -29,11 +29,11 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, config=STRICT)
 class Restoring:
-    """The decisions that are corrected: the keys `judge.restored`, `judge.pre_threshold` and `judge.post_threshold`.
+    """The decisions to correct, set by the keys `judge.restored`, `judge.pre_threshold` and `judge.post_threshold`.
 
     `false_positives`: wrong calls that were accepted; `false_negatives`: right calls that were rejected. The judge does
-    not know the planner's thresholds, so they are keys of the judge. Their defaults are the planner's own thresholds
-    or, if the planner has none, the thresholds in B.4.
+    not know the planner's thresholds, so the judge has keys for these thresholds. The keys' defaults are the planner's
+    own thresholds or, if the planner has none, the thresholds in B.4.
     """
 
     restored: Restored = NOT_RESTORED
@@ -49,8 +49,8 @@ class Restoring:
     def restore(self, score: float, right: bool, bounds: Bounds) -> float:
         """The corrected score: the wrong decision is reversed with the same confidence (our rule; the paper is silent).
 
-        A rejection with score 0 becomes an acceptance with score 1; a score closer to the threshold is moved to a score
-        that is also closer to the threshold. With a threshold of 0 nothing can be rejected.
+        A rejection with score 0 becomes an acceptance with score 1; the closer a score is to the threshold, the closer
+        the corrected score is to it. With a threshold of 0 nothing can be rejected.
         """
         low, high = bounds
         if not self.fixes(score, right, bounds):

@@ -45,8 +45,8 @@ class Search:
         episode: the case.
         acting: the settings for requests that ask for calls; `max_calls` is the maximum depth of a path without an
             outline.
-        oracle_stop: if true, the search asks for each complete path whether it resolves the case, and stops at the
-            first path that does (as in EGB and LATS).
+        oracle_stop: if true, the search asks whether each complete path resolves the case, and stops at the first path
+            that does (as in EGB and LATS).
         repeats: which calls may not be repeated on a path without an outline.
         look: changes the view of a decision and its options, for planners whose decisions differ from the usual ones.
     """
@@ -398,7 +398,8 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
     return result
 
 
-# The questions that a search asks its judge: on a call before it is run, on its result, and on all steps so far.
+# The questions that a search asks its judge: about a call before it is run, about its result, and about all steps so
+# far.
 #
 # The criteria come from tooltree B.7 and B.8, in our own words. The third prompt is for planners that score states
 # (LATS, best-first, tree of thoughts): they all have the same prompt, so that they differ only in their search.
@@ -470,7 +471,7 @@ def after(episode: Episode, view: View, action: Action, observation: Observation
 
 
 def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
-    """The prompt that asks how much better a step is than another step at the same point, shown by the line `other`."""
+    """The prompt that asks how much better a step is than another step at the same point, shown as `other`."""
     outcome = (outcome_section(observation),) if observation else ()
     shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
     return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
@@ -527,7 +528,7 @@ def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | 
 def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
     """Whether a path already contains a call.
 
-    This is not checked with an outline, since two substeps may make the same call.
+    With an outline, repetition is not checked, since two substeps may make the same call.
     """
     text = call.text()
     for edge in node.edges():
@@ -546,9 +547,9 @@ def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
 class TreeSearch(Acting, ABC):
     """A search over paths of calls, whose best path is the result; it ends by itself or when `budget.*` is used up.
 
-    `branching` is the number of actions that are proposed at a node. With `oracle_stop` the search asks for each
-    complete path whether it resolves the case, and ends at the first path that does (the protocol of EGB and LATS);
-    otherwise it never asks. `repeats` says which calls may not be repeated on a path without an outline: all calls that
+    `branching` is the number of actions that are proposed at a node. With `oracle_stop`, the search asks whether each
+    complete path resolves the case, and ends at the first path that does (the protocol of EGB and LATS); without it,
+    the search never asks. `repeats` says which calls may not be repeated on a path without an outline: all calls that
     the `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or only the calls that it made from the same `state`.
     """
 

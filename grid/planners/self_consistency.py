@@ -31,7 +31,7 @@ class SelfConsistency(Acting):
     `level: step` executes, at every decision, the action that was sampled most often. `level: plan` runs whole ReAct
     passes concurrently from the same start and keeps the first pass of the largest group of passes that agree.
 
-    Appendix B.3 says only 'plan-level majority vote', so `vote` offers both readings. `outcome`: passes agree if their
+    Appendix B.3 says only 'plan-level majority vote', so `vote` offers two readings. `outcome`: passes agree if their
     last valid results are the same. A pass in which all calls failed has no outcome and no vote, since otherwise all
     failures would count as one outcome. `plan`: passes agree if they made the same calls in the same order, with
     references filled in; a pass without a call has no vote. If finishing answers the question, passes are compared by

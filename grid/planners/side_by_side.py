@@ -42,7 +42,7 @@ async def _unless_used_up(work: Work[T]) -> T | BudgetError:
 
 
 async def until(works: Sequence[Work[T]], enough: Callable[[T], bool], parallel: bool) -> list[T]:
-    """The results in order, up to the first result for which `enough` is true; the results are tested in turn.
+    """The results in order, up to the first result for which `enough` is true; they are tested in the same order.
 
     The later coroutines are cancelled if they are already running (`parallel`); otherwise they are not started. A
     coroutine that waits for nothing ends before the next one starts, so in that case no work is wasted.

@@ -35,11 +35,11 @@ class RewardedSearch(TreeSearch, ABC):
     """Selection, execution, post-evaluation, post-pruning and backup of ToolTree; the defaults are from B.4.
 
     A rollout descends the tree by equation 1. At a state that has not been expanded yet, `_expand` makes children, each
-    with its r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from there
-    to the root. The search does not continue from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` ·
-    `annealing`^depth. The search ends after `rollouts` (R_max), or once the best Q has risen by less than 10⁻³ over
-    `patience` rollouts (B.4). Without `post_evaluation` the reward is r_pre. Without `post_evaluation` or without
-    `post_pruning`, nothing is pruned by r_post.
+    with its r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from that
+    child to the root. The search does not continue from an edge with r_post < `post_threshold` (τ_post). λ is
+    `exploration` · `annealing`^depth. The search ends after `rollouts` (R_max), or once the best Q has risen by less
+    than 10⁻³ over `patience` rollouts (B.4). Without `post_evaluation` the reward is r_pre. Without `post_evaluation`
+    or without `post_pruning`, nothing is pruned by r_post.
 
     What the paper leaves open, and our readings:
 
@@ -51,8 +51,8 @@ class RewardedSearch(TreeSearch, ABC):
     `state_visits`: N(s) is the sum of the visits of the edges of s (`below`, §3.1), or this sum plus the visit that
     first reached s (`own`).
 
-    `empty_rollouts`: a rollout runs nothing if its last state has no open edge. It is either `counted` in R_max and in
-    the rollouts of the early stop, or `free`.
+    `empty_rollouts`: a rollout runs nothing if its last state has no open edge. Such a rollout is either `counted` in
+    R_max and in the rollouts of the early stop, or `free`.
 
     `rollout`: `node` runs one new call and backs up its score, "from the new child back to the root"; `end` continues
     from this call to the path's end or to a pruned edge, and backs up each score.
@@ -65,7 +65,7 @@ class RewardedSearch(TreeSearch, ABC):
     `result`: `best`, the trajectory of the highest worth ("the highest-valued trajectory is returned"); or `greedy`,
     the trajectory that starts at the root and follows the edge with the highest Q (of edges with equal Q, the one with
     the highest r_pre) as long as there is an edge. An edge that was never run has Q = 0; if the final greedy trajectory
-    ends with such an edge, it is run.
+    ends with such an edge, that edge is run.
 
     `post_pruned`: whether an edge below τ_post may be in the result (`kept`), or not (`left_out`). §3.2 says only that
     such an edge receives no further budget.
@@ -307,16 +307,16 @@ class ToolTree(RewardedSearch):
     which there are infinitely many. `tools`: every offered tool and FINISH, with one draft of the arguments for each,
     as §3.1 says literally; with 50 tools, this takes a hundred requests for each state, although table 4 reports only
     18,200 tokens per case. `tools_alone`: the same without FINISH, so that every path runs until `max_calls`.
-    `sampled`: the distinct actions among `branching` sampled actions, as in all other searches here; all of these are
-    among the best K. Without `pre_evaluation`, tools are not ranked: with `pre_pruning`, arguments are then drafted for
-    the first `branching` offered tools, whose order is random. `repeats`: A_rem(s) excludes a_1 to a_t, which are
-    compared as calls including their arguments.
+    `sampled`: the distinct actions among `branching` sampled actions, as in all other searches of the grid; all of
+    these are among the best K. Without `pre_evaluation`, tools are not ranked: with `pre_pruning`, arguments are then
+    drafted for the first `branching` offered tools, whose order is random. `repeats`: A_rem(s) excludes a_1 to a_t,
+    which are compared as calls including their arguments.
 
     `dead_end`: the default is `stop`, since pruned edges stay pruned according to the paper's text.
 
     The configuration that matches the authors' released code is conf/planner/released/tooltree.yaml: each key in which
     it differs from tooltree.yaml is a point on which that code differs from our reading. In addition, in the released
-    code a judge's answer that cannot be read scores 0 (here the judge is asked again), tools that accept images or
+    code a judge's answer that cannot be read scores 0 (our planner asks the judge again), tools that accept images or
     files wait until there are images or files, and a draft that cannot be read becomes a call without arguments.
 
     `prior`: with `policy`, r_pre is not the judge's score but p / max p, from the exact distribution over the options;

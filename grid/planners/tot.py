@@ -33,7 +33,7 @@ class TreeOfThoughts(TreeSearch):
     - If a call fails while the chain runs, the rest of the chain is still run, since no thought depends on the results
       of calls. References to the failed call's result stay unfilled in later calls.
     - Among equally rated chains, the chain created first is kept.
-    - If a budget is used up during the search, the best chain kept until then is run, as far as the budget allows.
+    - If a budget is used up during the search, the best chain kept until then is run, within the limits of the budget.
     - With `oracle_stop` the kept chains are run in order of rank until one resolves the case.
     """
 

@@ -15,7 +15,7 @@ def entropy(probabilities: Iterable[float]) -> float:
 
 
 def vote(actions: list[Action], usage: Usage) -> Decision:
-    """The majority's action, and each action's share of the votes, in falling order; ties go to the earlier sample.
+    """The majority's action, and all actions' shares of the votes, highest first; ties go to the earlier sample.
 
     Unreadable actions count among the m actions and form one outcome in the entropy, but they cannot win and are not
     alternatives to branch on. If all actions are unreadable, the decision is unreadable and has no entropy.

@@ -30,8 +30,9 @@ class ZeroShot(Acting):
     the tools for the whole query are offered.
 
     The paper leaves open which parts of earlier steps a prompt shows. `seen: calls`: the calls and thoughts, but not
-    the results; with results, chain of thought would be the same as ReAct, although B.3 says that ReAct differs from it
-    by acting. `seen: all`: the results too, as in the step-by-step mode of the benchmark GTA.
+    the results; with results, chain of thought would be the same as ReAct, although B.3 says that ReAct differs from
+    chain of thought by acting. `seen: all`: calls, thoughts and results, as in the step-by-step mode of the benchmark
+    GTA.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0

@@ -18,7 +18,7 @@ class Domain(Whole):
     """The tools whose category is `Problem.domain`, in the library's order.
 
     The pool also has all of the case's own tools that belong to other domains (in UltraTool, several domains use the
-    same tools). If the pool had only the right ones of these tools, they would be easy to spot.
+    same tools). If the right tools were the only ones from other domains, they would be easy to spot.
     """
 
     needs: ClassVar[str | None] = "a domain with tools for each case"

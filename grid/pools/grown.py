@@ -29,22 +29,22 @@ from grid.pools.whole import used
 from grid.retrievers.scored import BM25
 
 OWN = 14
-"""The number of a case's own tools, unless the reference calls more."""
+"""The number of a case's own tools, unless the reference calls more tools."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Grown:
     """A case's own tools, plus `distractors` tools from other domains.
 
-    The size does not depend on the dataset's library.
+    The pool's size does not depend on the dataset's library.
 
-    14 of these tools are the case's own (more if its reference calls more): first the tools that the reference calls,
-    then the tools in the case's record, then tools that BM25 finds in the dataset's library for the substeps, beginning
-    with the best tool for each substep. The distractors are tools of the dataset, of SLATE and of the files in `path`.
-    No distractor is in the case's domain or in the domain of one of the reference's tools, or has the same function as
-    one of the reference's tools. If there are too few distractors, real tools are varied (`variations`). The order of
-    the distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a larger pool
-    contains the tools of a smaller pool.
+    14 of the pool's tools are the case's own (more if its reference calls more): first the tools that the reference
+    calls, then the tools in the case's record, then tools that BM25 finds in the dataset's library for the substeps,
+    beginning with the best tool for each substep. The distractors are tools of the dataset, of SLATE and of the files
+    in `path`. No distractor is in the case's domain or in the domain of one of the reference's tools, or has the same
+    function as one of the reference's tools. If there are too few distractors, real tools are varied (`variations`).
+    The order of the distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a
+    larger pool contains the tools of a smaller pool.
     """
 
     needs: ClassVar[str | None] = None
@@ -97,7 +97,7 @@ class Grown:
         return dict(sorted(found.items()))  # so that the right tools can be anywhere
 
     def _near(self, problem: Problem) -> dict[str, ToolSpec]:
-        """The tools that BM25 finds; BM25 is used with every retriever, so that all of them get the same pool."""
+        """The tools that BM25 finds; BM25 is used with every retriever, so that all retrievers get the same pool."""
         index = _indexed(tuple(problem.library.values()))
         near = Retrieved(index.retrieve, problem.case.plan.substeps, OWN).tools(problem.case, None)
         return {tool.name: tool for tool in near}
@@ -160,8 +160,9 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
 # Tools from other benchmarks' files, whatever their form: in a folder of JSON, everything that describes a tool is
 # read.
 #
-# This means objects with a name, a description and parameters, in the spellings of ToolBench, TRAJECT-Bench, UltraTool,
-# BFCL, APIBench and the Model Context Protocol, anywhere in a file, and the operations of OpenAPI documents.
+# A tool is described by an object with a name, a description and parameters, anywhere in a file, in the spellings of
+# ToolBench, TRAJECT-Bench, UltraTool, BFCL, APIBench or the Model Context Protocol, or by an operation of an OpenAPI
+# document.
 
 
 MAX_NAME = 64
@@ -184,7 +185,7 @@ _TOOLS = "tools.jsonl"
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
     """All distinct tools (`distinct`) in the folder's `.json` and `.jsonl` files, in the order of the file names.
 
-    Names are turned into letters, digits and underscores. Reading takes a second for 10 MB. The tools are kept in the
+    Names are turned into letters, digits and underscores. Reading 10 MB takes a second. The tools are kept in the
     user's cache until the content of a file changes.
 
     Raises:

@@ -55,17 +55,17 @@ class Pool(Protocol):
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """All tools that the cases of a dataset may get.
 
-        They are indexed once, and determine the weights of words.
+        They are indexed once, and the weights of words in retrieval are computed from them.
         """
         ...
 
     @property
     def needs(self) -> str | None:
-        """A description of the part that a case must name; None if the pool fits every case."""
+        """A description of the data that the pool needs for each case; None if the pool fits every case."""
         ...
 
     def fits(self, problem: Problem) -> bool:
-        """Whether a case names the part that the pool needs."""
+        """Whether a case has the data that the pool needs."""
         ...
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:

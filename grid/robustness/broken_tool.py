@@ -49,15 +49,15 @@ class BrokenTool:
 
     The tool is drawn from the tools of the reference. A replacement has the same function, but a different name and
     different argument names (`grid.robustness.offering`). From the first decision on, the replacement is offered
-    wherever the broken tool is offered. Before a call, nothing shows which of the two tools works. The conditions for
-    resolving the case do not change. The column `behaviour` records the planner's reaction to the first failure
-    (`behaviour_of`).
+    wherever the broken tool is offered. Before one of the two tools is called, nothing shows which of them works. The
+    conditions for resolving the case do not change. The column `behaviour` records the planner's reaction to the first
+    failure (`behaviour_of`).
 
     With an outline, the failing call uses up its substep. A planner that goes through the substeps once cannot recover
-    there; it can only choose better at later substeps that need the same tool. Planners that make several attempts (by
-    search, reflection or retries) can recover. Without an outline, every planner can continue with the replacement,
-    with two exceptions: a plan that is run without looking at results (`zero_shot`), and a case with a single decision.
-    A case whose resolution needs no tool is not changed, nor is a task of agent_planning_benchmark.
+    within the failed substep; it can only choose better at later substeps that need the same tool. Planners that make
+    several attempts (by search, reflection or retries) can recover. Without an outline, every planner can continue with
+    the replacement, with two exceptions: a plan that is run without looking at results (`zero_shot`), and a case with a
+    single decision. A case whose resolution needs no tool is not changed, nor is a task of agent_planning_benchmark.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
@@ -88,7 +88,7 @@ class BrokenWorld(Layer):
     double: Double
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """An error for the broken tool. A call to the double is run as if it were a call to the original tool."""
+        """The outcome of a call. Calls to the broken tool fail; its double does what the tool would do if it worked."""
         if call.tool == self.double.tool:
             return state, Observation({ERROR: f"{call.tool} is out of service."}, failed=True)
         if call.tool != self.double.spec.name:

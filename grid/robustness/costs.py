@@ -74,8 +74,8 @@ class Part:
 class Composite:
     """A tool that runs its parts in their order.
 
-    `groups` lists the groups of reference steps that one call to the tool can do. If `linked`, every part except the
-    first uses an earlier part's result, and the tool returns the last part's result. Otherwise the tool returns the
+    `groups` lists the groups of reference steps that one call to the tool can replace. If `linked`, every part except
+    the first uses an earlier part's result, and the tool returns the last part's result. Otherwise the tool returns the
     results of all parts, keyed by the parts' numbers from 1.
     """
 
@@ -120,7 +120,7 @@ class Composite:
     def calls(self, call: ToolCall, group: Sequence[str]) -> list[ToolCall]:
         """The calls to the parts' tools that a call to the composite makes.
 
-        These calls refer to earlier results by the steps in `group`.
+        In these calls, references to earlier results name the steps in `group`.
         """
         return [
             ToolCall(
@@ -137,11 +137,12 @@ def composites(
 ) -> tuple[Composite, ...]:
     """Up to six composites of a problem.
 
-    `calls` are the needed calls, each of which has a cost; no composite does all of them. A composite joins calls where
-    each call except the first uses the result of an earlier one. No call outside the group may use the intermediate
-    results. If the reference has no such group, and no answer is derived from results, a composite joins calls that are
-    merely consecutive. A composite costs less than all its parts together, but at least as much as its parts without
-    the cheapest part, so that using overlapping composites never pays off.
+    `calls` are the needed calls, and `costs` has the cost of each; no composite replaces all of them. A composite joins
+    a group of calls in which each call except the first uses the result of an earlier call of the group. No call
+    outside the group may use the intermediate results. If the reference has no such group, and no answer is derived
+    from results, a composite joins calls that are merely consecutive. A composite costs less than all its parts
+    together, but at least as much as its parts without the cheapest part, so that using overlapping composites never
+    pays off.
     """
     rng = random.Random(derive_seed(seed, "composites"))
     groups = _groups(problem.reference, calls)
@@ -185,8 +186,8 @@ def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
 def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Step]) -> tuple[Step, ...]:
     """The path, with each call to a composite expanded to one step for each of its parts.
 
-    If an outline is followed, the step of a part belongs to the substep of the part's own call, provided that the path
-    calls no tool at this substep.
+    If an outline is followed, the step of a part belongs to the substep of the reference call that the part replaces,
+    provided that the path calls no tool at this substep.
     """
     by_name = {one.spec.name: one for one in made}
     own, found = {step.substep.id: step for step in path}, list[Step]()
@@ -238,7 +239,7 @@ def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[s
 def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
     """The parts for a group whose calls use each other's results.
 
-    The result is None if the calls do not do so, or if a result other than the last call's is needed outside the group.
+    None if the calls are not linked in this way, or if a result other than the last call's is needed outside the group.
     """
     inside, between = set(group), set(group[:-1])
     outside = [call for step, call in problem.reference.calls.items() if call and step not in inside]
@@ -265,7 +266,7 @@ def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str
 
 
 def _loose(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts for a group of calls whose results are not used by any call; None if any call uses such a result."""
+    """The parts for a group of calls; None if the result of any of these calls is used by a call of the reference."""
     used = {pair[0] for call in problem.reference.calls.values() if call for pair in references.found_in(call)}
     return None if used & set(group) else _parts(problem, calls, group, [{} for _ in group])
 
@@ -341,18 +342,19 @@ _NOTED = (Parameter("what", "string", "what was called, and with what"),)
 class Costs:
     """Gives every tool a random cost from 1 to 5, which its description states; a note asks for the lowest total cost.
 
-    Two kinds of tools are added. A composite does two or three consecutive calls of the reference in one call, and
-    costs less than these calls together (`grid.robustness.costs`). Two to four traps are created, of three sorts in
-    turn: an overpriced tool that does the same as a needed tool; a redundant tool that only notes that such a call was
-    made; and a near neighbour that does not help, because no reference tool has its function. No tool solves a whole
-    case.
+    Two kinds of tools are added. A composite replaces two or three consecutive calls of the reference by one call, and
+    costs less than these calls together (`grid.robustness.costs`). Two to four traps are offered, of three sorts in
+    turn: an overpriced tool that does the same as a needed tool; a redundant tool that only notes that a needed tool
+    was called; and a tool that resembles a needed tool but does not help, because no reference tool has its function.
+    No tool solves a whole case.
 
     `plan_cost` is the total cost of the calls on the returned path, including failed calls. `least_cost` is the minimum
     total cost of the calls that the resolution needs, where each call is made once, by the cheapest tool with its
     function or in a composite. `least_cost` is None if the case cannot be solved. `least_cost` is exact for the
-    reference's solution. If a world accepts other solutions too, a plan may cost less. Costs do not influence success.
+    reference's solution. If a world accepts other solutions too, a plan may cost less than that. Costs do not influence
+    success.
 
-    This setting comes last in a list of settings, so that tools added by other settings get a cost as well. A task of
+    In a list of settings, put this setting last, so that tools added by other settings get a cost as well. A task of
     agent_planning_benchmark is not changed.
     """
 

@@ -1,4 +1,4 @@
-"""Extraneous tools (agent_planning_benchmark §3.1): near neighbours of the right tools that do not help."""
+"""Extraneous tools (agent_planning_benchmark §3.1): tools that resemble the right tools but do not help."""
 
 from __future__ import annotations
 

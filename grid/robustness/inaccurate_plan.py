@@ -2,7 +2,8 @@
 
 The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
 files matching pattern" into "Find relevant files": the kind of action and the tool's field are kept. The paper rewrote
-10.5% of all substeps, once. A changed plan is part of the benchmark, so all trials have the same changed plan.
+10.5% of all substeps, and did so only once. A changed plan is part of the benchmark, so all trials have the same
+changed plan.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from grid.core.problem import Index, Problem
 from grid.core.types import Plan, Substep, ToolSpec
 from grid.core.util import STRICT, derive_seed
 
-# Verbs in tool names, each group with the broad intent that covers it.
+# Groups of verbs in tool names, each with the broad intent that covers the group.
 _INTENTS = (
     (
         "get find fetch look lookup search list show retrieve query view read pull trace track locate scan browse",

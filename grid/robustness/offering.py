@@ -24,12 +24,15 @@ Offer = Callable[[Case, Substep, tuple[ToolSpec, ...]], tuple[ToolSpec, ...]]
 
 
 def has_own_kind(problem: Problem) -> bool:
-    """Whether a problem is a task of agent_planning_benchmark itself; its scorer supports only the task's own tools."""
+    """Whether a problem is a task of agent_planning_benchmark itself.
+
+    The scorer of such a task supports only the task's own tools.
+    """
     return problem.kind is not None and not isinstance(problem.world, Layer)
 
 
 def needed_calls(problem: Problem) -> dict[str, ToolCall]:
-    """The reference's calls, by step, that the resolution needs and that have not been made yet."""
+    """The reference's calls that the resolution needs and that have not been made yet, keyed by step."""
     case, reference = problem.case, problem.reference
     wanted = reference.part(len(case.done), case.decisions).calls
     return {step: call for step, call in wanted.items() if call and step in needed(reference)}
@@ -52,7 +55,7 @@ def function_of(tool: str, problem: Problem) -> str:
 
 
 def offered_as(problem: Problem, offer: Offer) -> Candidates:
-    """The problem's candidates, changed by `offer`. The same arguments return the same objects.
+    """The problem's candidates, changed by `offer`. Equal arguments give the same objects.
 
     Tools are retrieved for the query in `problem`, even if the query is changed later.
     """
@@ -211,7 +214,7 @@ class Double:
 
 
 def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
-    """A tool's double. Its name is not in `taken`, the names already in use. The same seed gives the same double."""
+    """A tool's double. Its name is not in `taken`, the names in use. The same seed gives the same double."""
     rng = random.Random(derive_seed(seed, "double", tool.name))
     name = next(name for name in _names(tool, rng) if name not in taken)
     arguments = _arguments(tool, rng)
@@ -285,7 +288,10 @@ def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
 
 
 def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
-    """Maps each argument's name to the double's name for it. A name without any word in the stock is kept."""
+    """Maps each argument's name to the double's name for it.
+
+    A name is kept if none of its words is in the stock, or if its new name is already taken.
+    """
     taken, found = {one.name for one in tool.parameters}, dict[str, str]()
     for parameter in tool.parameters:
         name = _argument(parameter, rng)
@@ -295,7 +301,7 @@ def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
 
 
 def _argument(parameter: Parameter, rng: random.Random) -> str:
-    """The double's name for an argument: each word of the old name is replaced."""
+    """The double's name for an argument: each word of the old name that is in the stock is replaced."""
 
     def other(match: re.Match[str]) -> str:
         word = match[0].lower()
@@ -323,7 +329,7 @@ def _reworded(tool: ToolSpec, names: dict[str, str], rng: random.Random) -> str:
     return f"{re.sub(r'^[A-Za-z]+', other, first)}{space}{rest}"
 
 
-# A small stock of words in tool names, each with alternatives that mean the same there.
+# A small stock of words in tool names, each with alternatives that mean the same in such names.
 
 
 _VERBS = """

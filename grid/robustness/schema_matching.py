@@ -50,7 +50,7 @@ class Lexical:
     """Cosines of vectors that count word stems and groups of three letters. This needs no model or other data."""
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The cosine of a text with each name; 0 if text and name share nothing."""
+        """The cosine between a text and each name; 0 if they have no token in common."""
         columns, matrix = _counted(names)
         counts = Counter(_tokens(text))
         length = float(np.sqrt(sum(count**2 for count in counts.values())))
@@ -74,7 +74,7 @@ class Embeddings:
     key: str
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The cosines of a text with the names."""
+        """The cosines between a text and the names."""
         if not names:
             return np.zeros(0)
         embedder = self.model.embedder(self.key)
@@ -177,7 +177,7 @@ class Near(NamedTuple):
 
 @plain_dataclass(frozen=True)
 class MatchingWorld:
-    """A world in which a failed call returns the nearest expected names.
+    """A world in which a failed call returns the expected names that are nearest to the given name.
 
     With a `rule`, the world first tries to mend the call. The candidates for an argument are the names in the call's
     own input (`SchemaWorld.identifiers`). Arguments are examined in order. An argument that is in the vocabulary is
@@ -298,7 +298,7 @@ def _feedback(expected: Expected, given: str, names: Sequence[str]) -> str:
     return f"Nearest {expected.vocabulary.noun} to {given!r:.80}: {', '.join(map(repr, names)) or 'none'}."
 
 
-# Shared by the tool robustness settings: the measure of nearness, and the number of candidates after a failed call.
+# Shared by strict and forgiving tools: the measure of nearness, and the number of candidates after a failed call.
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -308,7 +308,7 @@ class Matching(EmbeddingModel):
     Args:
         similarity: whether names are compared by words and letters (`lexical`) or by a sentence-transformers model
             (`embeddings`).
-        candidates: the number of candidates, which are the nearest names in the call's input.
+        candidates: the number of candidates; these are the names in the call's input nearest to the given name.
         paragraphs: the number of paragraphs that a search uses, if the tools search texts (`RetrievingWorld`).
         hub, wheel, path, query_prefix: the model for `embeddings`, with the same keys as a dense retriever.
     """
@@ -337,9 +337,10 @@ class Matching(EmbeddingModel):
 class ToolsStrict(Matching):
     """Strict tools: a call fails if it contains a name that its input entities do not have.
 
-    The failed call returns the nearest names that these entities have. Nearness is measured as for forgiving tools. If
-    the tools search texts (`RetrievingWorld`), a search uses only the best paragraph. A problem is not changed if its
-    world has no schema (`SchemaWorld`) and does not search, or if another setting has already made its tools forgiving.
+    The failed call returns the nearest names that its input entities have. Nearness is measured as for forgiving tools.
+    If the tools search texts (`RetrievingWorld`), a search uses only the best paragraph. A problem is not changed if
+    its world has no schema (`SchemaWorld`) and does not search, or if another setting has already made its tools
+    forgiving.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -348,7 +349,7 @@ class ToolsStrict(Matching):
     paragraphs: Annotated[int, Field(ge=1, le=100)] = 1
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem, with the nearest name as feedback."""
+        """The same problem with strict tools: a failed call returns the nearest names."""
 
         def strict(world: World) -> World:
             if isinstance(world, RetrievingWorld):

@@ -43,8 +43,8 @@ class Unsolvable:
     """Removes, in a `share` of the cases, all tools of one function that the resolution needs.
 
     The function and the cases are drawn at random. If there are several turns, the function is needed in the first turn
-    that needs a tool, so that no work is done before that turn. In every case, solvable or not, the query says that no
-    part may be estimated, and REJECT_TOOL is offered at every decision, so that neither of these reveals which cases
+    that needs any tool, so that no work is done before that turn. In every case, solvable or not, the query says that
+    no part may be estimated, and REJECT_TOOL is offered at every decision, so that neither of these reveals which cases
     cannot be solved.
 
     success: if tools were removed, the request must be refused before any call. If no tools were removed, success is
@@ -84,7 +84,7 @@ class Unsolvable:
 
 
 def _stated(problem: Problem, removed: frozenset[str], *terms: Any) -> Problem:
-    """The problem with metrics for the outer world. If tools were removed, the problem is marked as unsolvable."""
+    """The problem, with refusals in its metrics. If tools were removed, the problem is marked as unsolvable."""
     found = in_terms(problem, *terms)
     if not removed:
         return found

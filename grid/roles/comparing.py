@@ -91,8 +91,8 @@ class Verdict(NamedTuple):
 def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Rule) -> str:
     """Sixteen hexadecimal digits that identify everything that a verdict depends on.
 
-    `evaluator` is the evaluator's config, including how it is asked. The batching of its requests is left out, because
-    it does not change verdicts.
+    `evaluator` is the evaluator's config, including how it is asked. The batching of the evaluator's requests is left
+    out, because it does not change verdicts.
     """
     own = {key: value for key, value in evaluator.items() if key != "serving"}
     text = json.dumps([*cells, own, rule.name, COMPARING], sort_keys=True, ensure_ascii=False)

@@ -31,8 +31,8 @@ class Customer:
     """The user of one cell's conversation: a `grid.worlds.simulated.User`.
 
     `requests` records the user's requests and their usage, which no budget limits. `failures` counts unreadable
-    messages. The model is asked once for each state of the conversation, so that all branches get the same message.
-    `seed` is the same for all planners.
+    messages. The model is asked once for each state of the conversation, so that all branches that reach this state get
+    the same message. `seed` is the same for all planners.
     """
 
     def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:

@@ -32,7 +32,7 @@ ROLE = Section(
 _SAME = 0.5  # scores above it mean yes
 _DIGITS = 12  # number of digits of a digest
 _UNREAD = (VerdictError, ContextError)
-"""The errors that mean no verdict: the answer is unreadable, or the prompt does not fit the evaluator's context."""
+"""The errors that leave no verdict: the answer is unreadable, or the prompt does not fit the evaluator's context."""
 
 
 class Evaluation:
@@ -82,8 +82,8 @@ class Evaluation:
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
         """The evaluator's verdict on a plan; None as for `score`. Only one plan may be judged at a time.
 
-        `truth` is the right verdict. It is only for an engine that judges with a given accuracy; prompts never contain
-        it.
+        `truth` is the right verdict. Only an engine that judges with a given accuracy uses `truth`; prompts never
+        contain it.
         """
         if isinstance(self._engine, Knowing):
             if truth is None:
@@ -132,7 +132,7 @@ def prompt_of(about: Argument, first: str, second: str) -> Prompt:
 
 @dataclass(frozen=True)
 class Audit:
-    """Asks like `judging`, and uses the reference to determine whether each judged item is right.
+    """Asks through `judging`, and uses the reference to determine whether each judged item is right.
 
     Planners never use it directly. `right` maps the last part of a question's key to whether the judged item is right
     (`is_right`). Scores may be restored, but the messages always have the judge's own answers. An answer without a

@@ -46,11 +46,11 @@ from grid.store.schema import COSTS, JOINED, SCORES, TEXT
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 
-# Solved cases of a dataset's other half, for searches that use earlier plans (ToolChain*).
+# Solved cases from one half of a dataset: examples of plans for searches (ToolChain*) on cases of the other half.
 #
-# They are for datasets without demonstrations of their own. A case only gets cases from the dataset's other half, so it
-# never gets itself. It also gets no case from its own cluster, whose cases have the same plan with different names. The
-# halves are halves of the whole dataset, so a sweep's limit or order does not change any result.
+# They are for datasets without demonstrations of their own. A case only gets cases from the half to which it does not
+# belong, so it never gets itself. It also gets no case from its own cluster, whose cases have the same plan with
+# different names. The halves are halves of the whole dataset, so a sweep's limit or order does not change any result.
 
 
 _MOST = 1_000
@@ -65,10 +65,11 @@ class Solved:
         self._dataset = dataset
 
     def nearest(self, case: Case, cluster: str, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved cases of the dataset's other half with queries most similar to a case's, nearest first.
+        """The `count` solved cases whose queries are most similar to a case's query, the most similar first.
 
-        The calls of a solved case are its reference's calls. There are fewer solved cases if the half has fewer. There
-        are none if the calls that resolve cases are unknown, or if the dataset has its own demonstrations.
+        All of them are from the half of the dataset to which the case does not belong; there are fewer if that half has
+        fewer. The calls of a solved case are its reference's calls. There are no solved cases if the calls that resolve
+        cases are unknown, or if the dataset has its own demonstrations.
         """
         if not count or not self._plans:
             return ()
@@ -105,7 +106,7 @@ class Solved:
 
 
 def solved_of(dataset: Mapping[str, Any]) -> Solved:
-    """Solved cases for a dataset's config, from all cases in the dataset's own order. Raises like `dataset_of`."""
+    """Solved cases of a dataset; the choice and order of cases in its config are ignored. Raises like `dataset_of`."""
     return _solved(key_of({key: value for key, value in dataset.items() if key not in WHICH_CASES}))
 
 
@@ -127,12 +128,15 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
 }
 """For each role, the code that asks the role's model."""
 _OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.scores.solvable")
-"""The full names of metrics that depend on the case alone, as texts: `plan_shape`, a `Once`, has no `__qualname__`."""
+"""The full names of metrics that depend on the case alone.
+
+They are given as texts, because `plan_shape` is a `Once`, which has no `__qualname__`.
+"""
 
 SAME: Mapping[str, str] = dict(
     line.split()[:2] for line in Path(__file__).with_name("same_code.txt").read_text(encoding="utf-8").splitlines()
 )
-"""Maps later digests to the first one; `python launch/same_code.py` adds lines for code changes without effect."""
+"""Maps later digests to the first one; `python launch/same_code.py` adds lines for code changes that have no effect."""
 KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
 """The metrics that no part of a setting has to declare."""
 _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
@@ -140,8 +144,9 @@ _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
 
 @dataclass(frozen=True)
 class Built:
-    """One setting's live objects. `engine` acts; `roles` has all further engines, and `judging` says how they score.
+    """One setting's live objects.
 
+    `engine` acts, `roles` has the engines of all other roles, and `judging` says how roles that give scores are asked.
     `order_seed` is the seed of the options' order; None means the order of retrieval. `compares_texts`: whether the
     evaluator says which texts mean the same thing (`dataset.equivalence=judge`). `tools_ask`: whether tools ask the
     judge which names were meant. `cell_money`: the maximum cost of an episode in US dollars, at `prices`.
@@ -208,7 +213,7 @@ class Built:
         return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
 
     def solved_like(self, case: Case) -> Demonstrations:
-        """The solved cases of the dataset's other half that are similar to a case, for planners that use them."""
+        """Solved cases similar to a case, from the dataset's half without this case, for planners that use them."""
         if self.solved is None:
             return lambda count: ()
         return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
@@ -224,9 +229,9 @@ class Built:
         """A case with its pool and its candidates from the retriever, disturbed by the setting's robustness settings.
 
         If planners are not given the outline, the case's substeps are hidden. The tools for the whole query are still
-        the tools of the substeps, so that settings with and without an outline differ in nothing else. If the acting
-        engine is told the reference, tools that answer questions give the reference's answers, unless a model plays
-        these tools.
+        the tools that are retrieved for the substeps, so that settings with and without an outline differ in nothing
+        else. If the acting engine is told the reference, tools that answer questions give the reference's answers,
+        unless a model plays these tools.
         """
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
@@ -285,7 +290,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, ...]]:
-    """For each group, the definitions whose code counts.
+    """For each group, the definitions whose code is part of the group's digest.
 
     A planner makes requests and acts on the world through the episode, so the episode's code counts as the planner's
     code, although no planner names it.

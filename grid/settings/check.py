@@ -282,7 +282,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a budget that is in ids. If a cell's money is limited, prices change results and are included."""
+    """The part of a budget that goes into ids. If a cell's money is limited, prices change results and are included."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -364,11 +364,11 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool = True) -> str | None:
     """A line about how a model's limits affect a planner's answers; None if the planner's own limits are not higher.
 
-    `given`: whether the model's config has the limit; otherwise the limit is the default of the model's class.
+    `given`: whether the model's config sets the limit; otherwise the limit is the default of the model's class.
 
     Raises:
-        ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. It would
-            not cut off the single calls of other planners, so the planners could not be compared (unless all use
+        ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. The limit
+            would not cut off the single calls of other planners, so the planners could not be compared (unless all use
             `planner.fit_tokens`).
     """
     most, wanted = getattr(engine, "max_tokens", None), getattr(planner, "max_tokens", None)
@@ -414,7 +414,7 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
 
 
 def invalid_reason(setting: Setting) -> str | None:
-    """The reason why parts of a setting do not fit, with the names of both YAML files; None if all parts fit."""
+    """The reason why parts of a setting do not fit, with the names of the two YAML files; None if all parts fit."""
     parts = parts_of(setting.config)
     planner, dataset = parts.planner, parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
@@ -458,7 +458,7 @@ def invalid_reason(setting: Setting) -> str | None:
 
 
 def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | None:
-    """The reason why an engine cannot take its role, whatever the planner does with it; None if it can."""
+    """The reason why an engine cannot take its role in a setting, whatever the planner is; None if it can."""
     dataset = parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)

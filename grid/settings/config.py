@@ -65,7 +65,7 @@ class BudgetConfig(_Section):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The part that is in cells' ids; keys that were added later are left out if they have their defaults."""
+        """The limits that go into cells' ids; keys that were added later are left out if they have their defaults."""
         later = {"answer_characters": MOST_CHARACTERS, "cell_money": None}
         return self.model_dump(exclude={key for key, default in later.items() if getattr(self, key) == default})
 

@@ -28,9 +28,9 @@ from grid.text.http import is_loopback
 
 
 class Need(NamedTuple):
-    """A need of the named classes and of their subclasses; with `key`, only if the key has a value.
+    """An extra that the named classes and their subclasses need; with `key`, only if this config key has a value.
 
-    `classes` is the beginning of the dotted names of the classes.
+    `classes` is a prefix of the dotted names of the classes.
     """
 
     classes: str
@@ -59,11 +59,14 @@ _GROUPS = ("dataset", "planner", "retriever")
 
 
 def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
-    """For models that run elsewhere (not `here`): lines about packages missing here, which may be installed there.
+    """Check that this machine has the packages that the settings need.
+
+    If the models run on other machines (not `here`), packages that only models need may be missing; the returned lines
+    name them.
 
     Raises:
-        ConfigError: a package that is needed here is missing (the message has the command that installs it), or the
-            file that an agent's command runs is missing.
+        ConfigError: a package that is needed on this machine is missing (the message has the command that installs it),
+            or the file that an agent's command runs is missing.
     """
     settings, lines = list(settings), list[str]()
     for key, label, need in _missing(settings):
@@ -134,7 +137,7 @@ async def _listed(role: str, engine: OpenAIHTTP) -> str | None:
 
 
 def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
-    """The settings' needs that are not installed, each with the key and the label of the part that has the need."""
+    """The settings' needs whose packages are missing, each with the key and label of the part that has the need."""
     for setting in settings:
         given = [group for group in _GROUPS if group in setting.config]
         parts = [(group, setting.labels[group], group, setting.config[group]) for group in given]

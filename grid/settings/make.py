@@ -182,7 +182,7 @@ def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> 
     place = ".".join(str(part) for part in first["loc"])
     if unknown:
         hint = nearest(place.split(".")[-1], fields)
-        # The value is not shown for a model, because the user may have mistyped the key of a secret.
+        # A model's value is not shown, because the user may have mistyped the key of a secret.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
     if not place:  # the keys do not fit together; a model's values may contain a secret

@@ -56,7 +56,7 @@ class Parts:
 
     @property
     def goes_by_solved(self) -> bool:
-        """Whether the planner uses solved cases from the dataset's other half."""
+        """Whether the planner uses solved cases, which are from the half of the dataset without the current case."""
         return bool(getattr(self.planner, "goes_by_solved", False))
 
     @property

@@ -42,7 +42,7 @@ class OtherCode:
     most: bool = False
 
     def told(self, accept: bool | None) -> str:
-        """The line about these cells; `accept` is the key `accept_code`."""
+        """The line that tells the user about these cells; `accept` is the value of the key `accept_code`."""
         fate = "they run again; to keep them, set accept_code=true"
         if accept:
             fate = "they are kept (accept_code=true)"
@@ -134,9 +134,10 @@ class Plan:
         return tuple(sorted(changed))
 
     def about_rows(self) -> list[str]:
-        """Lines about stored rows of these settings that a report shows next to the cells to run, or leaves out.
+        """Lines about stored rows of these settings that differ from new rows, and about files that ids do not cover.
 
-        These are rows with other data, and rows without costs in money although their models now have prices.
+        Reports show rows made with different data beside the new rows. Rows without costs in money, although their
+        models now have prices, are left out of tables of money. The files are named in the arguments of an MCP server.
         """
         columns = ["setting_id", "dataset", "dataset_version", "money"]
         settings = {setting.id: setting for setting in self.settings}
@@ -210,7 +211,7 @@ def _asks_elsewhere(setting: Setting) -> bool:
 
 
 Waiting = tuple[Setting, Iterator[tuple[int, Cell]]]
-"""A setting and its cells to run, each as a pair of the cell's position in the setting and the cell."""
+"""A setting and its cells to run; each cell is in a pair (position in the setting, cell)."""
 
 
 def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:

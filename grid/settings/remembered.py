@@ -65,7 +65,10 @@ class Memory:
         return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
 
     def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
-        """The traces for a case, nearest request first, but none of the case itself or, if `apart`, of its cluster."""
+        """The traces whose requests are nearest to a case's request, nearest first.
+
+        Traces of the case itself are left out, and with `apart` all traces of its cluster.
+        """
         own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
         return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
 
@@ -106,11 +109,12 @@ def memory_of(setting: Setting, version: str) -> Memory | None:
     """The memory of a setting; None for a setting without memory.
 
     Args:
-        setting: a valid setting. If it is `with_contents`, the memory must still have these contents.
+        setting: a valid setting. If its config has the contents of its memory (`with_contents`), the memory must still
+            have them.
         version: the version of the setting's dataset and pool; the traces must have the same version.
 
     Raises:
-        ConfigError: the folder has no episodes of the setting, or only episodes of another version.
+        ConfigError: the folder has no episodes of the setting, or only episodes of a different version.
         StoreError: the folder has no results, has an unsupported schema version, or cannot be read.
         UnfinishedError: the folder's traces have changed since the sweep was checked.
     """
@@ -144,7 +148,7 @@ def _made(given: Mapping[str, Any]) -> Remembering:
 
 
 def _own(how: Remembering, setting: Setting) -> str:
-    """The id, in the memory's folder, of the same setting without memory, whose cells left the traces."""
+    """The id, in the memory's folder, of the same setting without memory; the traces are from its cells."""
     config = {key: value for key, value in setting.config.items() if key != MEMORY}
     try:
         (found,), _ = as_stored(folder_at(str(how.path)), [replace(setting, config=config, placed={})])

@@ -1,9 +1,9 @@
 """Settings continue under the ids of earlier rows, even if these ids include the places of models.
 
 A model's place (the address of its server, or the folder of its weights) is not part of a cell's id, but was part of it
-up to version 0.1. If a results folder has rows of a setting with such ids, the setting's later cells get such ids too,
-and the rows' labels. The address may have changed since then. The folder of weights must be the same, because a
-different folder might have different contents.
+up to version 0.1. If a results folder has rows of a setting with such ids, the setting's later cells get ids with the
+same places, and the labels of these rows. The server's address may have changed since then. The folder of weights must
+be the same, because a different folder might have different contents.
 """
 
 from __future__ import annotations

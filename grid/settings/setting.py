@@ -217,7 +217,7 @@ def answering(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unplaced(servers: Any) -> Any:
-    """A dataset's servers by name, without the keys that give the server's place."""
+    """A dataset's servers by name, without the keys that give their places."""
     if not isinstance(servers, Mapping):
         return servers
     own = ((name, one) for name, one in servers.items() if isinstance(one, Mapping))

@@ -37,7 +37,7 @@ def expect_one_source(config: Mapping[str, Any]) -> None:
     """Check that each model of a setting has one source of weights, and that its revision belongs to its repository.
 
     Raises:
-        ConfigError: a folder is given besides a hub or wheels, or the revision belongs to another model in
+        ConfigError: a folder is given in addition to a hub or wheels, or the revision belongs to another model in
             `conf/model`.
     """
     for role in MODELS:

@@ -37,7 +37,7 @@ VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 ARROW = b"ARROW:schema"
 DAMAGE = "its name is not the hash of its content"
 _HEX_DIGITS = 32  # number of the hash's digits in a name
-THREADS = min(len(os.sched_getaffinity(0)), 8)  # number of reading threads; more than CPUs would slow each other down
+THREADS = min(len(os.sched_getaffinity(0)), 8)  # reading threads; more threads than CPUs would slow each other down
 SMALL = 2**18  # bytes; files up to this size are read whole, as a scanner would take twice as long
 _SETTLED_SECONDS = 2.0  # a file's times are coarse, and may not show two changes in quick succession
 _Mark: TypeAlias = tuple[int, int, int, int, int]
@@ -71,7 +71,7 @@ _seen: dict[Path, tuple[_Mark, File]] = {}
 def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
     """Check a file of a table; returns None if it is damaged. For a small file, the columns `names` are read too.
 
-    The columns are read at the same time, so that the footer of a small file is read only once.
+    The columns are read together with the check, so that the footer of a small file is read only once.
 
     Raises:
         VanishedError: the file was replaced since it was listed.
@@ -181,7 +181,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
     """The description of an undamaged file, from its footer.
 
     Raises:
-        StoreError: this version cannot read its rows.
+        StoreError: this version cannot read the file's rows.
     """
     metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, b"none").decode()

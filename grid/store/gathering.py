@@ -17,7 +17,7 @@ from grid.store.runs import FILE, merged, runs
 from grid.store.schema import TABLES
 
 _MARK = ".gathered"
-"""The file that lists the gathered files. A folder with any other files belongs to a sweep."""
+"""The file that lists the gathered files. A folder with a Parquet file that is not listed belongs to a sweep."""
 _TRIES = 5  # attempts for a folder whose files are being replaced by larger ones
 
 
@@ -28,8 +28,8 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
     not at all. A cell that is in several folders counts once, as it would within one folder.
 
     Raises:
-        StoreError: a folder has no results, cannot be read or written to, or `target` is one of the roots or has rows
-            that were not gathered.
+        StoreError: a folder has no results, or cannot be read or written to; or `target` is one of the roots, or has
+            rows that were not gathered.
     """
     for root in roots:
         check_there(root)
@@ -57,7 +57,7 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
 
 
 def _check_target(target: Path) -> None:
-    """Raise StoreError if replacing the folder would lose rows or other files that were not gathered."""
+    """Raise StoreError if the folder exists and was not gathered, or has rows that were not gathered."""
     if not is_there(target):
         return
     known: set[str] = set()

@@ -3,7 +3,7 @@
 On a file system, the operating system's lock is used, which ends with the process. An object store has no locks, so an
 object there has the writer's name. This object is only written if it has not changed since it was last read, and the
 writer renews it every few seconds. Processes that share the writer's cache folder also use a file lock there, so they
-need not wait until the name is too old.
+need not wait until a dead writer's name is too old.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def locked(root: Path) -> Iterator[None]:
     A file or object in the folder names the holder, for people to read.
 
     Raises:
-        StoreError: another sweep has locked the folder, or it cannot be written to.
+        StoreError: another sweep has locked the folder, or the folder cannot be written to.
     """
     here = beside(root)
     lock = FileLock(here / _LOCK, timeout=0)
@@ -111,10 +111,10 @@ class _Seen:
 
 
 class _Name:
-    """The writer's name in an object store. In this context manager the name is renewed every few seconds.
+    """The writer's name in an object store. While this context manager is open, the name is renewed every few seconds.
 
     Raises:
-        StoreError: another writer holds the folder, or it cannot be written to.
+        StoreError: another writer holds the folder, or the folder cannot be written to.
     """
 
     def __init__(self, root: Address, here: Path) -> None:

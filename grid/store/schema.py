@@ -205,7 +205,7 @@ MESSAGES = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""One row per request: `prompt` has its sections' digests, in order; `altered` names parts that are not verbatim."""
+"""One row per request: `prompt` has the digests of sections, in order; `altered` names parts that are not verbatim."""
 
 SECTIONS = pa.schema(
     [
@@ -339,8 +339,8 @@ DIGESTS = {
 LATEST = ("created_at", "attempt_id")
 """The columns that decide which of several rows with the same `cell_key` counts.
 
-It is the row with the greatest value in the first column or, if these are equal, in the second. Null is the smallest
-value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), and the viewer.
+The row that counts has the greatest value in the first column or, if these values are equal, in the second. Null is the
+smallest value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), and the viewer.
 """
 APART = (
     *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),

@@ -76,7 +76,7 @@ class CellIds:
         return len(self.ids)
 
     def without(self, ids: Keys) -> CellIds:
-        """The ids that are not in `ids`."""
+        """The ids of this set that are not in `ids`."""
         return CellIds(self.ids[~_places(self.ids, np.sort(ids))[1]])
 
     def holds(self, ids: Sequence[str]) -> Mask:
@@ -241,7 +241,7 @@ class _Joining:
     further: Sequence[str]
 
     def of(self, data: Scan) -> Joined | Scan:
-        """The scan with the columns of the joined form added, if there are any."""
+        """The scan, with columns of the joined form added if any are needed."""
         return Joined(data, self.parts, self.fields) if self.fields else data
 
 

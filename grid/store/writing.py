@@ -149,7 +149,7 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
 
 
 def clear_drafts(root: Path, now: float) -> None:
-    """Remove drafts of killed writers, which have not changed for ten minutes. The caller must hold the lock.
+    """Remove drafts of killed writers: drafts that have not changed for ten minutes. The caller must hold the lock.
 
     Younger drafts stay, because a worker may still write to them if its sweep's driver has just died. `now` is the file
     system's time.

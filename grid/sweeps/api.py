@@ -145,9 +145,10 @@ class Results:
         return self.table(to_reference if self.tables(f"{to_reference} ") else "differences", model, dataset)
 
     def figure(self, name: str, model: str | None = None, dataset: str | None = None) -> Drawing | Figures:
-        """The figure of the report's page whose name begins with the words `name` (`cost`), or a list of several.
+        """The figure of the report's page whose name begins with the words `name`; a list if there are several.
 
-        `model` and `dataset` select the figures that are only about this model and this data set.
+        For example, `name` can be `cost`. `model` and `dataset` select the figures that are only about this model and
+        this data set.
 
         Raises:
             ConfigError: no figure's name begins with these words, or there is no such model or data set.
@@ -246,7 +247,8 @@ def load(folder: str | Path) -> Results:
 def sweep(*overrides: str) -> Results:
     """Run the sweep of `python launch/sweep.py -m OVERRIDES` in this process, and return its results.
 
-    Sweeps from several threads run one after another. If this process has initialised Ray, that Ray is used.
+    Sweeps from several threads run one after another. If this process has already initialised Ray, the sweep uses that
+    Ray instance.
 
     Args:
         overrides: as on the command line: `planner=react,egb_logits`.

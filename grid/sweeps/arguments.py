@@ -59,7 +59,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 def _without_files() -> str:
     """A text about plugins without YAML files.
 
-    An installed plugin may lack them because a wheel contains only the YAML files that its package data names.
+    An installed plugin may lack these files because a wheel contains only the YAML files that its package data names.
     """
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
@@ -175,7 +175,7 @@ def check(arguments: Sequence[str]) -> None:
     """Check the arguments of `launch/sweep.py`.
 
     Raises:
-        ConfigError: an argument is one of Hydra's flags or keys that a sweep does not accept, or a list that names a
+        ConfigError: an argument uses a flag or a key of Hydra that a sweep does not accept, or is a list that names a
             setting twice.
         OverrideParseException: an argument is not an override.
     """
@@ -309,7 +309,7 @@ def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
 
 
 _WANTED = ("Input should be a valid string", "a folder")
-"""How messages begin that say that a value must be a text: pydantic's message, and ours for a data set's path."""
+"""The beginnings of messages that say that a value must be a text: pydantic's, and ours for a data set's path."""
 _MOST = 400  # maximum length, in characters, of an override that is shown
 _CHARACTERS = 5  # maximum number of special characters that are named
 _PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)
@@ -395,7 +395,7 @@ def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | 
 
 
 def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str:
-    """The value, with quotes around the parts of a list, a mapping or a sweep that need them.
+    """The value, with quotes around those parts of a list, a mapping or a sweep that need quotes.
 
     The quoted texts are appended to `texts`.
     """

@@ -112,7 +112,7 @@ def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
 
 
 def _unknown(tried: Tried) -> list[str]:
-    """Lines about settings without a forecast, with the reasons, and about forecasts that may be wrong."""
+    """Lines about forecasts that are missing, each with the reason, and about forecasts that may be wrong."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
     lines = [f"forecast unknown for {counted(count, 'setting')}: {why}" for why, count in reasons.items()]
     if low := sum(pilot.broken_off for pilot in tried.pilots.values() if pilot.batches):
@@ -180,7 +180,7 @@ def _tokens(one: Forecast) -> tuple[Estimate | None, Estimate | None]:
 
 
 def told(one: Estimate, digits: int = 0) -> str:
-    """An estimate as text, `1,234 ± 56`; amounts of money below 1 have six digits."""
+    """An estimate as text, `1,234 ± 56`; amounts of money below 1 have six decimal places."""
     if digits and 0 < one.value < 1:
         digits = 6
     return f"{one.value:,.{digits}f}" + ("" if one.spread is None else f" ± {one.spread:,.{digits}f}")

@@ -1,4 +1,4 @@
-"""The limits that end a sweep early: on US dollars for all runs with its name, and on failed and unknown cells.
+"""The limits that end a sweep early: on US dollars for all runs of the same name, and on failed and unknown cells.
 
 This module stands apart from `session`, its only user, so that a limit can be added without knowing how a sweep runs.
 """
@@ -33,8 +33,8 @@ _MORE = "to continue, run again with a higher budget.money"
 class Spending:
     """The US dollars that a sweep has spent, for messages.
 
-    The caller must hold the folder's lock from the creation of this object until the run ends. `money` limits the
-    sweep's cells; it is None if there is no limit.
+    The caller must hold the folder's lock from the creation of this object until the run ends. `money` limits the cost
+    of the sweep's cells; it is None if there is no limit.
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
@@ -51,7 +51,7 @@ class Spending:
                 )
 
     def count(self, report: Report) -> None:
-        """Add the report of an attempt at a chunk."""
+        """Add the report of one attempt to run a chunk."""
         if self._limits and report.usage.uncounted_answers and not self._told:
             self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
             holds = f"{keys} is not exact" if len(self._limits) == 1 else f"{keys} are not exact"
@@ -78,7 +78,7 @@ class Spending:
         )
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
+        """The message if the limit is reached, with the chunks of `run` in flight included; None before that."""
         money = self.money
         if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
             return None
@@ -86,7 +86,7 @@ class Spending:
         return f"budget.money={money.limit:g} is reached: no further cells are started, {fate}"
 
     def ended(self, run: Run) -> list[str]:
-        """The lines about the money after a run; none if there is no limit.
+        """The lines that tell, after a run, how much money was spent; none if there is no limit on the money.
 
         If the limit ended the run, the lines say why, and how many cells of each setting have ended.
         """
@@ -113,7 +113,7 @@ class Spending:
         return f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars"
 
     def _too_little(self, money: Money, setting_id: str) -> str:
-        """The reason why no more cells begin: the money left, and the expected cost of the next cell."""
+        """The reason why no more cells are started: the money left, and the expected cost of the next cell."""
         left, each = money.limit - money.dollars, money.each(setting_id) or 0.0
         name = self._names()[setting_id]
         return f"; {left:.6g} are left, but cells like the next one ({name}) cost {each:.6g} on average"
@@ -143,7 +143,7 @@ def spent(root: Path) -> tuple[float, int]:
     """The US dollars of all attempts in a results folder, and the number of cells whose dollars are unknown.
 
     An attempt has no sum if it was killed before it could write one, or if some of its cells have no price or have
-    uncounted tokens. For such an attempt, the known dollars of its cells are added up.
+    uncounted tokens. For an attempt without a sum, the known dollars of its cells are added up.
     """
     tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
     untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
@@ -166,12 +166,12 @@ class Failures:
         self._limit, self._ended, self._failed = limit, 0, 0
 
     def count(self, report: Report) -> None:
-        """Add the report of an attempt at a chunk."""
+        """Add the report of one attempt to run a chunk."""
         self._ended += report.ok + report.failed
         self._failed += report.failed
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
+        """The message if the limit is reached, with the chunks of `run` in flight included; None before that."""
         signs = [sign for _, sign in run.signs_in_flight]
         ended = self._ended + sum(sign.ended for sign in signs)
         failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
@@ -189,8 +189,8 @@ class Failures:
 class Unknowns:
     """The unknown cells of a run (their success cannot be determined), compared with `most_unknown`.
 
-    The sweep continues as long as one setting has a share of unknown cells below this limit, or has no ended cells yet,
-    because the results of such a setting may be worth their cost.
+    The sweep continues as long as at least one setting has a share of unknown cells below this limit, or has no ended
+    cells yet, because the results of such a setting may be worth their cost.
     """
 
     def __init__(self, limit: float | None, settings: Iterable[str]) -> None:
@@ -199,12 +199,12 @@ class Unknowns:
         self._ended, self._unknown = Counter(dict.fromkeys(settings, 0)), Counter[str]()
 
     def count(self, report: Report) -> None:
-        """Add the report of an attempt at a chunk."""
+        """Add the report of one attempt to run a chunk."""
         self._ended[report.setting_id] += report.ok + report.failed
         self._unknown[report.setting_id] += report.unknown
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
+        """The message if the limit is reached, with the chunks of `run` in flight included; None before that."""
         if self._limit is None:
             return None
         ended, unknown = self._ended.copy(), self._unknown.copy()

@@ -1,8 +1,8 @@
 """A sweep in this process, one cell after another, without Ray: `cluster=inline`, for debugging a planner.
 
-The planner's prints appear on the screen, and `breakpoint()` pauses the sweep. Rows are the same as on a cluster. A
-case has no time limit, because a debugger may stop it for hours. This module stands apart from `jobs` because `jobs` is
-imported before a command line has been checked, and importing this module takes seconds.
+Text that the planner prints appears on the screen, and `breakpoint()` pauses the sweep. Rows are the same as on a
+cluster. A case has no time limit, because a debugger may stop it for hours. This module stands apart from `jobs`
+because `jobs` is imported before a command line has been checked, and importing this module takes seconds.
 """
 
 from __future__ import annotations

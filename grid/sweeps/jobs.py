@@ -28,7 +28,7 @@ _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
 
 
 def settings(composed: Iterable[Composed]) -> list[Setting]:
-    """The settings of a sweep with their data sets' folders; prints lines about settings that are left out.
+    """A sweep's settings, each with the folder of its data set; prints lines about settings that are left out.
 
     Each setting is checked as soon as it is composed, so that a mistake in the first setting is reported at once.
 
@@ -87,7 +87,10 @@ class SweepEnded(SystemExit):
 
 
 def run_jobs(composed: Iterable[Composed]) -> NoReturn:
-    """Check and run composed settings; raises SweepEnded with the exit status, or the error of composing a setting."""
+    """Check and run composed settings; raises SweepEnded with the exit status.
+
+    An error that occurs while the settings are composed is raised unchanged.
+    """
     found = settings(composed)
     try:
         complete = run(found)
@@ -127,7 +130,8 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
         if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:
             part[key] = _absolute(f"{group}.{key}", part[key])
     choices, robustness = dict(composed.choices), config.get("robustness")
-    # Several robustness settings are not a single choice, so their names are taken from the composed group's keys.
+    # For several robustness settings, Hydra records no single choice, so their names are taken from the composed
+    # group's keys.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {
         group: _label(group, str(choices.get(group)), composed.overrides, config) for group in (*GROUPS, *FURTHER)
@@ -155,7 +159,7 @@ def _absolute(key: str, path: str) -> str:
 
 
 def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str, Any]) -> str:
-    """The YAML file's name with the changed values, `egb_logits[trajectories=3]`, except values without effect.
+    """The YAML file's name with those changed values that have an effect, such as `egb_logits[trajectories=3]`.
 
     Only the last part of a path is shown, because other people see tables and file names too.
     """
@@ -173,18 +177,19 @@ def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str,
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={without_folders(value)}")
         elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # `options` has no label of its own
             changed.append(f"{key}={value}")
-    # If the judge is the acting model, its name already shows that model's changes.
+    # If the judge is the acting model, the judge's name already shows the changes to that model.
     return f"{name.removesuffix(']')}{',' if name.endswith(']') else '['}{','.join(changed)}]" if changed else name
 
 
-# Stand-ins for retrievers that may not be installed (`stand_ins: {bm25: dense}`): only one of the two runs.
+# Stand-ins for retrievers that may not be installed (`stand_ins: {bm25: dense}`): of these two retrievers, only one
+# runs.
 #
 # So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and still runs
 # where it is not installed. A line says which retriever was used.
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings, except those whose retriever is left out, and lines about the retrievers that are left out.
+    """Two values: the settings without those whose retriever is left out, and lines about the retrievers left out.
 
     If a sweep names both a retriever and its stand-in, the original stays, or the stand-in if the original is not
     installed. If a sweep names only one of the two, that one stays.
@@ -225,10 +230,10 @@ class Folders:
         self.lines: list[str] = []
 
     def with_files(self, composed: Iterable[Composed]) -> Iterator[Composed]:
-        """Yield the settings with their data sets' folders; settings whose data set has no folder are left out.
+        """Yield the settings, each with the folder of its data set; settings whose data set has no folder are left out.
 
         Raises:
-            ConfigError: no setting is left, or a folder is not a text.
+            ConfigError: no setting is left, or the value given as a folder is not a text.
         """
         left = False
         for one in composed:

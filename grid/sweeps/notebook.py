@@ -1,4 +1,4 @@
-"""A sweep in a notebook: all its messages form one output of the notebook's cell, which at the end shows one line.
+"""A sweep in a notebook: all its messages form one output of the notebook's cell. At the end, one line is shown.
 
 The earlier messages are folded below that line. They are unfolded if cells of the sweep are missing or have failed.
 This module stands apart from `api`, which does not depend on how notebooks display outputs.
@@ -60,7 +60,7 @@ class Output(io.TextIOBase):
         return "\n".join(self._told())
 
     def _told(self) -> list[str]:
-        """The lines to show: the latest; after the end, a sweep's last line and notes, or a dry run's lines."""
+        """The lines to show: the latest line or, after the end, a sweep's last line and notes or a dry run's lines."""
         lines = [shown_lines(line) for line in self._lines]
         last = [line for line in lines if line.startswith(_ENDS)][-1:]
         if not self.ended:
@@ -83,9 +83,10 @@ def _is_notebook() -> bool:
 
 @contextmanager
 def one_output() -> Iterator[Output | None]:
-    """A context manager: prints go to one output of the notebook's cell. Yields the output; outside notebooks, None.
+    """A context manager that sends printed text to one output of the notebook's cell.
 
-    If an error is raised, or if the output is not ended, it stays unfolded.
+    Yields the output, or None outside notebooks. If an error is raised, or if the output is not ended, the output
+    stays unfolded.
     """
     if not _is_notebook():
         yield None

@@ -136,10 +136,10 @@ class SweepProgress:
 
     Args:
         console: where the line is shown.
-        root: the results folder; `progress.json` there is replaced every few seconds.
+        root: the results folder; the file `progress.json` in this folder is replaced every few seconds.
         settings: the settings with cells to run.
         pending: the number of cells to run, by setting id.
-        total: the number of all cells of the sweep, including those done before.
+        total: the number of all cells of the sweep, including those done before this run.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class SweepProgress:
         self._file(0.0)
 
     def update(self, report: Report, signs: Sequence[tuple[str, Sign]] = ()) -> None:
-        """Add the report of an attempt at a chunk; `signs` as for `tick`."""
+        """Add the report of one attempt to run a chunk; `signs` as for `tick`."""
         self._signs = signs
         tally = self._settings[report.setting_id]
         tally.done += report.cells

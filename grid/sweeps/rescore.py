@@ -1,4 +1,4 @@
-"""Scoring a results folder again: which cells, with which code, and the rows written next to the first scores."""
+"""Scores a results folder's cells again, with the current code, and writes the rows next to the first scores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ State: TypeAlias = Literal["equal", "changed", "new", "gone", "unknown"]
 STATES: tuple[State, ...] = get_args(State)
 EQUAL, CHANGED, NEW, GONE, UNKNOWN = STATES
 SCORERS = ("dataset", "metrics", "robustness", "retriever", "pool")
-"""The groups of a setting whose code can change a score."""
+"""Those groups of a setting whose code can change a score."""
 NOTHING_CHANGED = (
     "neither code nor data changed, so either the stored rows are not enough to compute the scores again, or a scorer "
     "is not deterministic"
@@ -70,7 +70,7 @@ class Judge:
 
 
 class Compared(NamedTuple):
-    """One metric of one cell, in both scorings.
+    """One metric of one cell, compared between the first scoring and the new one.
 
     `state` is `new` if there is a value only now, `gone` if there was a value and its scorer now gives none, and
     `unknown` if there was a value that cannot be computed now. For `unknown`, `why` is the reason; for all other
@@ -93,7 +93,7 @@ class Compared(NamedTuple):
 class Rescored:
     """The result for a folder: all comparisons, the number of cells that never had scores, and the judge's costs.
 
-    `imported` is the number of imported cells, which stay unchanged because the code that scored them is not here.
+    `imported` is the number of imported cells, which stay unchanged because the code that scored them is not available.
     """
 
     compared: list[Compared] = field(default_factory=list)
@@ -118,8 +118,8 @@ async def rescore(
 
     Raises:
         ConfigError: no data set asks the judge, or the judge's price is unknown although `most` is given.
-        EngineError, UnfinishedError: the judge does not answer, or has spent its US dollars; the answers so far are
-            written.
+        EngineError, UnfinishedError: the judge does not answer, or has reached its limit in US dollars; the answers so
+            far are written.
         StoreError: the folder cannot be read or written to, or a sweep has locked it.
     """
     if judge and judge.most is not None and judge.price is None:
@@ -133,7 +133,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting with one config, and the setting built to score them, or why it cannot be built."""
+    """A setting's cells that have the same config, and the setting built to score them, or why it cannot be built."""
 
     episodes: list[dict[str, Any]]
     setting: Setting
@@ -296,7 +296,7 @@ class _Work:
 
 
 def _compared(group: _Group, one: Stored, again: Again, asked: bool) -> Iterator[Compared]:
-    """Compare both scorings of a cell, metric by metric."""
+    """Compare the first and the new scoring of a cell, metric by metric."""
     episode = one.episode
     then = loads(episode["code_parts"] or "{}")
     other = [name for name, code in group.setting.code.items() if then.get(name) != code]

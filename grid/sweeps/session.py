@@ -175,7 +175,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
 def announce(checked: Checked, console: Console, already_done: int) -> OtherCode:
     """Print the number of settings and cells, the settings left out, and the records that data sets skipped.
 
-    Returns the cells whose rows come from other code; a line about these is printed too.
+    Returns the cells whose rows come from a different version of the code; a line about these cells is printed too.
     """
     plan = checked.plan
     lines = [
@@ -204,7 +204,7 @@ def _run(
     tally: TranscriptTally,
     spending: Spending,
 ) -> tuple[bool, int]:
-    """Run the cells not `done`; returns whether the run was interrupted or limited, and the number of failed cells."""
+    """Run cells not in `done`; returns whether a signal or a limit ended the run, and the number of failed cells."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
@@ -470,8 +470,8 @@ _WINDOW_SECONDS = 60.0
 class SweepMetrics:
     """The metrics of a sweep, kept by its driver.
 
-    Rates are gauges. Prometheus could not compute them from counters, because it ignores a counter's value at the first
-    reading, and a short setting's counter does not change after that.
+    Rates are gauges. Prometheus could not compute the rates from counters, because it ignores a counter's value at the
+    first reading, and a short setting's counter does not change after the first reading.
 
     Args:
         sweep: the sweep's name.
@@ -488,7 +488,7 @@ class SweepMetrics:
         self._recent: deque[tuple[float, Report]] = deque()
 
     def count(self, report: Report) -> None:
-        """Count the report of an attempt at a chunk."""
+        """Add the report of one attempt to run a chunk."""
         usage = report.usage
         amounts = {
             "cells_done": report.ok + report.failed,
@@ -563,12 +563,15 @@ class TranscriptTally:
         self._cells = self._bytes = 0
 
     def count(self, report: Report) -> None:
-        """Add the report of an attempt at a chunk."""
+        """Add the report of one attempt to run a chunk."""
         self._cells += report.kept
         self._bytes += report.transcripts
 
     def line(self, on_disk: int) -> str:
-        """The line about kept transcripts; empty if there are none. `on_disk`: their files' current size in bytes."""
+        """The line about kept transcripts; empty if there are none.
+
+        `on_disk`: the bytes that the transcripts of all runs of this name have on disk.
+        """
         if not self._cells:
             return ""
         return (

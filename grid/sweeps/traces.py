@@ -1,8 +1,9 @@
-"""Episodes as traces of OpenTelemetry, made from the tables' rows, during a sweep or from a finished folder.
+"""Makes OpenTelemetry traces of episodes from the tables' rows, during a sweep or from a finished folder.
 
 Workers do nothing for traces: a thread of the driver reads the rows that workers have written, and sends them to the
-collector that the variables OTEL_EXPORTER_OTLP_* name. Counts come from the rows. Only an episode has real times.
-Within an episode, each span begins a microsecond after the previous span, to show their order, and has no duration.
+collector that the variables OTEL_EXPORTER_OTLP_* name. Token counts and other counts come from the rows. Only the span
+of an episode has real times. Within an episode, each span begins a microsecond after the previous span, to show their
+order, and has no duration.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Follower:
     """Sends a sweep's episodes after their rows are written, in a separate thread; the sweep never waits for it.
 
     Episodes that the collector does not accept are sent again later. They are read again from the tables, so they need
-    no memory in the meantime. With `none` the follower does nothing.
+    no memory in the meantime. If `tracing` is `none`, the follower does nothing.
     """
 
     def __init__(self, root: Path, tracing: Tracing, say: Callable[[str], object]) -> None:
@@ -314,7 +315,10 @@ class _Trace:
         failed: bool = False,
         client: bool = False,
     ) -> ReadableSpan:
-        """A span; `own` is its context (None for the episode's span). Times of other spans only show their order."""
+        """A span; `own` is the span's context, or None for the episode's span.
+
+        The times of all spans except the episode's only show the order of the spans.
+        """
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanKind, Status, StatusCode
 

@@ -188,7 +188,7 @@ class Item(Generic[T]):
 
 
 def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None = None) -> Prompt:
-    """An item's prompt. After a refused answer, it includes that answer as a draft, and the rules that were broken."""
+    """An item's prompt. After a refused answer, the prompt includes this answer as a draft, and the broken rules."""
     sections = [*item.sections]
     if draft is not None:
         sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
@@ -405,7 +405,10 @@ class Asker:
         return line, Checked((), (length,)) if length else read(item, line.answer)
 
     async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
-        """The answer, its usage and None; after an error, an empty text, no usage, and the error as a broken rule."""
+        """The answer, its usage, and None if there was no error.
+
+        After an error: an empty text, no usage, and the error as a broken rule.
+        """
         async with self._gate:
             engine = await self._ready()
             try:

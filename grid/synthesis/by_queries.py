@@ -202,7 +202,7 @@ class Grounded:
 async def of_outlines(
     asker: Asker, domain: Domain, outlines: Sequence[Outline], nearby: Nearby
 ) -> list[Settled[Grounded]]:
-    """Choose tools for plans, one plan after another; each plan may use the nearest tools made for earlier plans."""
+    """Choose tools for one plan after another; each may use tools of earlier plans that are nearest to its query."""
     found: list[Settled[Grounded]] = []
     library: list[ToolRecord] = []
     for outline in outlines:
@@ -467,10 +467,10 @@ def _merging_schema(names: Sequence[str]) -> dict[str, Any]:
 
 
 class Nearby(Protocol):
-    """A search for the nearest tools in a library, nearest first; ties keep the library's order."""
+    """A search in a library for the tools nearest to a text, nearest first; ties keep the library's order."""
 
     def __call__(self, text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
-        """At most `count` tools of the library, nearest first."""
+        """At most `count` tools of the library, those nearest to the text first."""
         ...
 
 
@@ -496,21 +496,21 @@ def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
 
 
 def by_words(text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
-    """The nearest tools by BM25."""
+    """The tools that are nearest to a text by BM25."""
     named = {tool.name: tool for tool in library}
     index = BM25().index({name: tool.spec() for name, tool in named.items()})
     return [named[tool.name] for tool in index.nearest(text)[:count]] if named else []
 
 
 class ByMeaning:
-    """The nearest tools by the cosine of sentence embeddings; a tool's embedding is computed only once."""
+    """The tools nearest to a text by the cosine of sentence embeddings; a tool's embedding is computed only once."""
 
     def __init__(self, embedder: Embedder, query_prefix: str) -> None:
         self._embedder, self._prefix = embedder, query_prefix
         self._known: dict[str, np.ndarray] = {}
 
     def __call__(self, text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
-        """At most `count` tools of the library, nearest first."""
+        """At most `count` tools of the library, those nearest to the text first."""
         if not library:
             return []
         texts = [document(tool.spec()) for tool in library]

@@ -21,7 +21,10 @@ from grid.synthesis.config import Domain, Shape, slug
 from grid.synthesis.tools import line, notes
 
 OFFERED = 30
-"""Number of tools that a plan may choose from: its topic's tools, then the nearest ones of other topics (figure 10)."""
+"""Number of tools that a plan may choose from (figure 10).
+
+These are the topic's own tools, followed by the tools of other topics that are nearest to the topic.
+"""
 LENGTH = 160
 KINDS: Mapping[Complexity, str] = {
     "simple": "It goes straight to the goal.",
@@ -114,7 +117,7 @@ async def of_topic(
 
 
 def distinct() -> Callable[[Workflow], Broken | None]:
-    """A rule that refuses a workflow with an earlier one's goal, or with an earlier one's tools in the same order."""
+    """A rule that refuses a workflow if an earlier one has the same goal, or the same tools in the same order."""
     goals, tools = set[str](), set[tuple[str, ...]]()
 
     def rule(plan: Workflow) -> Broken | None:

@@ -289,7 +289,7 @@ class Outline:
 
     @property
     def calling(self) -> list[str]:
-        """The numbers `i.j` by which the substeps that call a tool are named."""
+        """The numbers `i.j` of the substeps that call a tool."""
         return [number for number, calls in self.wish.shape.numbered() if calls]
 
     def lines(self) -> Iterator[str]:
@@ -328,7 +328,7 @@ async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outl
 
 
 def _numbers(shape: Shape) -> list[str]:
-    """The numbers `i` and `i.j` by which all steps and substeps are named, in order."""
+    """The numbers `i` of all steps and `i.j` of all substeps, in order."""
     found = list[str]()
     for i, substeps in enumerate(shape.steps, 1):
         found += [str(i), *(f"{i}.{j}" for j, _ in enumerate(substeps, 1))]

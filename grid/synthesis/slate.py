@@ -1,4 +1,4 @@
-"""A SLATE of your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
+"""A set like SLATE for your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
 
 A model writes tools, plans, queries, substeps, outcomes, equivalents and distractors (egb_slate §3, appendix D). With
 order=queries, the model writes queries first, then plans, tools, categories and merges, as in the paper. Rules check
@@ -287,7 +287,7 @@ def _sum(values: Sequence[float | None], form: str) -> str:
     return f"{sum(known):{form}}" if len(known) == len(values) else "unknown"
 
 
-# A SLATE of your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
+# A set like SLATE for your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
 
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2

@@ -55,7 +55,7 @@ EXAMPLE = ToolRecord(
     results=["rain_in_mm", "forecast_id"],
 )
 SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
-"""The example, as a model's answer must describe it."""
+"""The example tool, in the form in which a model's answer must describe a tool."""
 _FORM = (
     "Answer with JSON only, as in this example from another domain. Do not repeat the example:",
     to_json({"tools": [SHOWN]}),

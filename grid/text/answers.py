@@ -134,7 +134,7 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
     Args:
         text: the answer.
         tools: the offered tools, by name. Arguments may be given beside the tool's name instead of in a separate
-            object, if all are parameters of the tool.
+            object, if all arguments are parameters of the tool.
 
     Raises:
         UnreadableError: the intended call cannot be determined; the error contains the reason.
@@ -327,7 +327,7 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to decide whether a plan passes: it contains text and at most one call (possibly a report).
+    """Whether a judge has to decide if a plan passes: the plan has text and at most one call (possibly a report).
 
     Only a judge can tell whether the called tool merely reports that the work is finished.
     """
@@ -349,7 +349,7 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,3})\s*[.):]\s+(.*)", re.DOTALL)
 
 
 def normalised(text: str) -> str:
-    """A text in lower case, with single spaces, and without ASCII punctuation and articles."""
+    """A text in lower case, with single spaces; ASCII punctuation and articles are removed."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -419,8 +419,8 @@ class Predicted(NamedTuple):
 
     `refusal` is the reason for a refusal; None if the request is not refused. If an answer contains both a refusal and
     a plan, both are kept, so that a scorer can see that the answer does not end with the refusal. A plan without calls
-    may be a question to the user; a scorer decides whether it is. `plan` is the summary before the calls; `said` is the
-    text of the last step without a call.
+    may be a question to the user; a scorer decides whether it is one. `plan` is the summary before the calls; `said` is
+    the text of the last step without a call.
     """
 
     calls: tuple[ChainCall | None, ...]

@@ -118,7 +118,7 @@ def _made(tool: str, arguments: dict[str, Json], found: dict[str, Json]) -> Call
 
 
 def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether an object's `key` contains the name of its tool.
+    """Whether the value under `key` in an object is a tool's name.
 
     Keys that are also used in other kinds of objects count only if the value is an offered tool's name or the object
     has arguments.

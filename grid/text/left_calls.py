@@ -83,7 +83,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value converted to its parameter's type; a text loses the line ends around it."""
+    """A value converted to its parameter's type; a text loses one line break at its start and one at its end."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text

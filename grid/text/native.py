@@ -38,8 +38,8 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
     """The text and the calls in an answer, in order.
 
     If calls are marked, only the text after the first mark is searched for calls; otherwise every object that is a call
-    counts. All calls count, whatever the text between them says, since a server for such a model would pass on all of
-    them.
+    counts. All calls count, whatever the text between them says, since a server that parses the model's calls would
+    pass on all of them.
 
     Args:
         text: the answer; the thought before `</think>` is left out.
@@ -70,7 +70,7 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
 
 
 def _words(text: str) -> str:
-    """A text without any marks at its end that would open a call."""
+    """A text with the marks that open a call removed from its end."""
     while opening := _OPENING.search(text):
         text = text[: opening.start()]
     return text

@@ -305,7 +305,7 @@ def depth(value: Json) -> int:
     return deepest
 
 
-# The YAML loader for plain values, which is ten times as fast where libyaml is installed.
+# The YAML loader for plain values, which is ten times as fast if libyaml is installed.
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

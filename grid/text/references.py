@@ -118,7 +118,10 @@ def _parts(output: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> str | None:
-    """Why a reference in a call has no value in `outputs`, with the existing fields; None if all have values."""
+    """The reason why a reference in a call has no value in `outputs`; None if all references have values.
+
+    If the step has an output, but without the field, the reason lists the existing fields.
+    """
     for text in _texts(call):
         for match in _WITH_PART.finditer(text):
             step, field, part = match.groups()
@@ -184,7 +187,7 @@ def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
 
 
 def needed(reference: Reference) -> frozenset[str]:
-    """The steps that resolve a case by its reference, and the steps whose outputs they use, directly or indirectly."""
+    """The steps that resolve a case in its reference, and all steps whose outputs they use, directly or indirectly."""
     found, pending = set(reference.resolution), list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls.get(step)
@@ -330,8 +333,8 @@ def _unfit(value: Json, schema: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _validator(schema: str) -> Any:
-    # Imported inside this function, because few data sets have JSON schemas for arguments, but every worker would load
-    # the package.
+    # Imported inside this function, because few data sets have JSON schemas for arguments, but an import at the top of
+    # the file would make every worker load the package.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

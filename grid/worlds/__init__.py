@@ -9,6 +9,6 @@ questions that are answered from a corpus, by the readers in `readers`. Four kin
 is in `grid/datasets`, next to that benchmark.
 
 `equivalence` decides by rules whether two values mean the same thing, including dates, times and units. `schema`
-declares which names a world's calls may get wrong, for the settings of `grid/robustness`. This package imports `core`,
-`text` and `retrievers`.
+declares the protocol by which a world tells which arguments of a call must be names that the world has, for the
+settings of `grid/robustness`. This package imports `core`, `text` and `retrievers`.
 """

@@ -3,9 +3,9 @@
 Differences in the following do not matter: the notation of dates, booleans and numbers with units, case, white space,
 hyphens between letters, and the order of lists. A date without a year or time equals another date if all parts that
 both dates state are equal. If a value alone is ambiguous, the argument's name and description decide. A bare `09/28` is
-a day only if the name or description mentions a date and no expiry. A bare 9 equals `9 kg` only if the name or
-description states the unit. By these rules, two texts with different words are different, but a model may be asked
-about them (`LookupSimulator.asking`).
+a day only if the argument's name or description mentions a date but no expiry. A bare 9 equals `9 kg` only if the
+argument's name or description states the unit. By these rules, two texts with different words are different, but a
+model may be asked about them (`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from grid.core.types import Json
 
 # Reads dates and times as people write them, with only the standard library.
 #
-# There are two reasons: the verdict of SLATE's scorer must not depend on a package's version or on the current year,
-# and the scorer is published as one file. The following parts are read, in any order, each at most once, in upper or
-# lower case:
+# Other packages are avoided because the verdict of SLATE's scorer must not depend on a package's version or on the
+# current year, and because the scorer is published as one file. The following parts are read, in any order, each at
+# most once, in upper or lower case:
 #
 # - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be a month), `09-28` at the beginning,
 #   `September 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; if the month is a name, the year may be missing;
@@ -67,7 +67,7 @@ _TIMES = tuple(
 _WEEKDAY = re.compile(r"(?<!\w)(mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?(?!\w)\.?")
 _BETWEEN = re.compile(r"(?:[\s,;]|\bat\b|\bon\b)*")
 _PIVOT = 69
-"""Two-digit years from this number on belong to the last century (as in POSIX)."""
+"""Two-digit years from this number on belong to the 20th century (as in POSIX)."""
 _LEAP = 2000
 """The year used for a day without a year; a leap year, because the day may be the 29th of February."""
 
@@ -83,7 +83,7 @@ class Moment:
     weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
-        """Whether both moments have the same day or the same time, and differ in no other part that both state."""
+        """Whether both moments have the same day or the same time, and all other parts that both state are equal."""
         mine = (self.day, self.time, self.year, self.second, self.weekday)
         its = (other.day, other.time, other.year, other.second, other.weekday)
         if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
@@ -117,7 +117,7 @@ def _taken(text: str, *forms: re.Pattern[str]) -> tuple[re.Match[str] | None, st
 
 
 def _date(parts: Mapping[str, str | None]) -> tuple[int | None, tuple[int, int]]:
-    """The year, and the month and day; raises ValueError if there is no such day."""
+    """A date as two values: its year, and its month and day; raises ValueError if there is no such day."""
     written, name, day = parts.get("year"), parts.get("name"), int(parts["day"] or 0)
     month = _MONTHS.index(name[:3]) + 1 if name else int(parts["month"] or 0)
     year = int(written) if written else None
@@ -130,7 +130,7 @@ def _date(parts: Mapping[str, str | None]) -> tuple[int | None, tuple[int, int]]
 
 
 def _time(parts: Mapping[str, str | None]) -> tuple[tuple[int, int], int | None]:
-    """The hour and minute, and the second; raises ValueError if there is no such time."""
+    """A time as two values: its hour and minute, and its second; raises ValueError if there is no such time."""
     hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if parts["half"]:
         if hour > 12:
@@ -150,9 +150,9 @@ _OF_A_DAY = re.compile(r"(?:(?<![A-Za-z])[Dd]|(?<=[a-z])D)(?:ate|ay)(?![a-z])|[B
 _OF_A_MONTH = re.compile(r"expir|valid|card|mm\s*[-/]\s*yy|month\s*[-/]\s*year", re.I)
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _WORD = re.compile(r"[\"'“”‘’(\[]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"'“”‘’)\].,;:!?…]*")
-_LONGEST = 64  # maximum characters of a value that could be a date or a number
-_DEEPEST = 16  # maximum levels of nesting; deeper values equal only themselves
-_MOST = 200  # maximum items of a list that is compared regardless of order
+_LONGEST = 64  # maximum number of characters in a value that could be a date or a number
+_DEEPEST = 16  # maximum number of levels of nesting; deeper values equal only themselves
+_MOST = 200  # maximum number of items in a list that is compared regardless of order
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,10 @@ class Quantity:
     unit: str | None
 
     def agrees(self, other: Quantity, about: str) -> bool:
-        """Whether the numbers are equal and the units agree: they are equal, or a missing unit follows from `about`."""
+        """Whether the numbers are equal and the units agree.
+
+        Units agree if they are equal or if a missing unit follows from `about`.
+        """
         if self.value != other.value:
             return False
         units = {self.unit, other.unit}

@@ -100,7 +100,7 @@ def _checked(function: Function) -> Function:
 
 
 MOST_BYTES = 250_000
-"""The maximum size of a snapshot; larger snapshots are refused."""
+"""The maximum size of a snapshot, in bytes; larger snapshots are refused."""
 MOST_ARGUMENTS = 100_000
 """The maximum length of a call's arguments as JSON, in characters."""
 MOST_SHOWN = 50_000
@@ -215,7 +215,7 @@ def _failed(result: object) -> bool:
 def _content(result: object, text: str) -> dict[str, Json]:
     """The fields of a result's observation; if the result is an object, its own fields.
 
-    Any result that is not an object becomes the field `result`, which has the value or its text.
+    A result that is not an object becomes the field `result`, as its JSON value or, if it has none, as text.
     """
     try:
         value = loads(json.dumps(result, default=str))

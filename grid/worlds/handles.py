@@ -13,7 +13,7 @@ ANSWER = "answer"
 """The name of `finish`'s parameter, and of the field in its observation."""
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _REFERENCE = re.compile(r"\$\d+")
-_SHORT = 80  # maximum characters of a text in an error message
+_SHORT = 80  # maximum number of characters of a text in an error message
 
 
 class CallError(GridError):

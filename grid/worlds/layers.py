@@ -83,7 +83,7 @@ async def close(world: World) -> None:
 
 
 async def settle(world: World, state: State) -> None:
-    """Let the innermost world examine its last state, if it has a method for this."""
+    """Let the innermost world examine its last state, if that world has a method for this."""
     inner = bare(world)
     if can(type(inner), Settling):
         await cast(Settling, inner).settle(state.inner if isinstance(state, RejectState) else state)
@@ -239,7 +239,7 @@ def _failed(why: str) -> Observation:
     return Observation({ERROR: f"{why}."}, failed=True)
 
 
-# Worlds in which searches find paragraphs, for the settings of tool robustness (planning_horizon §3.2, §4.4).
+# Worlds in which searches find paragraphs, for the tool-robustness settings (planning_horizon §3.2, §4.4).
 
 
 @runtime_checkable

@@ -78,8 +78,8 @@ class LookupSimulator:
     `begun`. The case is resolved when the state has every substep of `resolution`. A call may give optional arguments
     that an entry lacks. If several entries match, the call means those that lack the fewest of the call's arguments.
 
-    A call that matches no entry by the rules may differ from an entry only in free texts. If `same` is given, it is
-    asked about each of these texts. If all the texts have the same meaning, the call means that entry.
+    If a call matches no entry by the rules but differs from an entry only in free texts, `same`, if given, is asked
+    whether each of these texts means the same as the entry's text. If all of them do, the call means that entry.
     """
 
     entries: tuple[Entry, ...]
@@ -207,9 +207,9 @@ def build_entries(
     """The table of a case: its reference calls with concrete arguments. Equal calls become one entry.
 
     Args:
-        calls: substep id to reference call.
-        outcomes: substep id to the outcome of its call.
-        open_arguments: substep id to the arguments that are not compared.
+        calls: the reference calls, by substep id.
+        outcomes: the outcomes of these calls, by substep id.
+        open_arguments: the names of the arguments that are not compared, by substep id.
         tools: those called tools that are known, by name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Readers that answer questions in worlds with searches: by rules, with a model, or from the reference itself."""
+"""Readers, which answer questions in worlds that offer a search: by rules, with a model, or from the reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grid.worlds.simulated import Response, Simulator
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, and its title, which names its subject."""
+    """A paragraph and its title; the title names the paragraph's subject."""
 
     title: str
     text: str
@@ -37,8 +37,8 @@ class Paragraph(NamedTuple):
 class Corpus:
     """Paragraphs, and a scorer that compares a question with the text of each paragraph (`Paragraph.shown`).
 
-    Results are cached. If `matching` is set, a score of 0 or less means that question and paragraph share nothing (as
-    with BM25), and such a paragraph is never found.
+    Results are cached. If `matching` is set (as for BM25), a score of 0 or less means that question and paragraph share
+    nothing, and such a paragraph is never found.
     """
 
     def __init__(self, paragraphs: Sequence[Paragraph], scorer: Scorer, *, matching: bool = True) -> None:
@@ -59,7 +59,8 @@ class Corpus:
         return tuple(self.paragraphs[i] for i in best(scores, count) if not self._matching or scores[i] > 0)
 
 
-# A reader without a language model, which picks from the nearest sentence a span of the kind that a question asks for.
+# A reader without a language model: it picks a span of the kind that a question asks for, from the best-scored sentence
+# that has such a span.
 #
 # Sentences are scored by the rare words that they share with the question. The kind of span (a date, a number, a place,
 # a name, yes or no, or the sentence itself) follows from the question's own words. The reader is deterministic, needs
@@ -146,7 +147,7 @@ def extracted(question: str, paragraphs: Sequence[Paragraph]) -> str | None:
 
 
 def kind_of(question: str) -> Kind:
-    """The kind of span that a question asks for; a name if nothing indicates another kind."""
+    """The kind of span that a question asks for; `name` if nothing in the question indicates another kind."""
     found = [kind for pattern, kind in _AT_FIRST if pattern.match(question)]
     found += [kind for pattern, kind in _ANYWHERE if pattern.search(question)]
     return found[0] if found else "name"
@@ -158,16 +159,16 @@ def is_date(words: Sequence[str]) -> bool:
 
 
 def bare(title: str) -> str:
-    """A title without an addition in brackets that distinguishes it from other titles, as in `The Guest (film)`."""
+    """A title without the brackets that distinguish it from other titles, such as `(film)` in `The Guest (film)`."""
     return re.sub(r"\s*\([^()]*\)$", "", title) or title
 
 
 def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) -> list[_Sentence]:
     """The sentences of the paragraphs, sorted by score, the best first.
 
-    A sentence's score is the share of the question's total weight that belongs to words found in the sentence or its
-    title. A word of the question has more weight if it is rarer in the paragraphs. A sentence gets a bonus if the
-    question contains the title of its paragraph.
+    A sentence's score is the share of the question's total weight that belongs to words found in the sentence or in the
+    title of its paragraph. A word of the question has more weight if it is rarer in the paragraphs. A sentence gets a
+    bonus if the question contains the title of its paragraph.
     """
     sentences = [(one, text) for one in paragraphs for text in _EXTRACTION_SENTENCE.split(one.text)][:_FIRST]
     held = Counter(term for one in paragraphs for term in set(terms(one.shown)) & asked)
@@ -191,7 +192,7 @@ def _extraction_truth(asked: set[str], sentences: Sequence[_Sentence]) -> str:
 
 
 def _spans(kind: Kind, sentence: _Sentence) -> Iterator[_Span]:
-    """The spans of a kind in a sentence. Years also count as dates, and the paragraph's title as a name."""
+    """The spans of a kind in a sentence. Years also count as dates; the paragraph's title counts as a name."""
     text = sentence.text
     if kind in _FIGURES:
         yield from _matches(_FIGURES[kind], text)
@@ -240,7 +241,7 @@ _LONGEST = 2_000
 
 
 class Found(NamedTuple):
-    """A question's result: an answer, or None and the reason why there is no answer, without a final full stop."""
+    """A question's result: an answer, or None and the reason (without a full stop) why there is no answer."""
 
     answer: str | None
     why: str = ""
@@ -250,7 +251,7 @@ class Reader(Protocol):
     """A reader answers questions. The same question always gets the same answer, no matter who asks."""
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """The answer to a question from the paragraphs found for it; `paragraphs` has the nearest first."""
+        """The answer to a question from the paragraphs found for it; `paragraphs` is sorted, the nearest first."""
         ...
 
     async def reason(self, question: str) -> Found:
@@ -420,7 +421,7 @@ def concluded(question: str) -> str | None:
 
 
 def _split(question: str) -> tuple[str, str]:
-    """The facts, and the last sentence, which asks the question.
+    """A question's text in two parts: the facts, and the last sentence, which asks the question.
 
     If there is only one sentence, it counts both as the facts and as the question.
     """
@@ -441,14 +442,14 @@ def _named(text: str) -> list[str]:
 
 
 def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
-    """For each name, the text between its first mention and the next name's (or the end, if no name follows)."""
+    """For each name, the text after its first mention, up to the next name (or up to the end, if no name follows)."""
     places = sorted((place, name) for name in names if (place := facts.find(name)) >= 0)
     ends = [*(place for place, _ in places[1:]), len(facts)]
     return {name: facts[place + len(name) : end] for (place, name), end in zip(places, ends, strict=False)}
 
 
 def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
-    """The name whose first value is the smallest or, if `sign` is -1, the largest.
+    """The name whose text has the smallest first value or, if `sign` is -1, the largest.
 
     None if a value is missing or both values are equal.
     """

@@ -73,7 +73,7 @@ class Expected:
 
 @runtime_checkable
 class SchemaWorld(World, Protocol):
-    """A world that can tell which arguments of a call must be names that the world has.
+    """A world that can tell which arguments of a call must be names that exist in the world.
 
     A failed call's observation has the field `error`.
     """
@@ -84,7 +84,7 @@ class SchemaWorld(World, Protocol):
         ...
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """The names that a call in a state expects, for each parameter that must be a known name.
+        """The names that a call in a state expects, for each parameter whose value must be a known name.
 
         The parameters are in the order in which they have to be read, because the names expected for a parameter may
         depend on earlier arguments. The result is empty if the names cannot be determined, as for an unknown tool or a

@@ -81,11 +81,11 @@ class QuestionWorld:
     branches: ClassVar[bool] = True
 
     def played_by(self, simulator: Simulator) -> QuestionWorld:
-        """The same tools, answered by a model."""
+        """The same tools, with a model that answers the questions."""
         return replace(self, reader=ByModel(simulator))
 
     def by_reference(self) -> QuestionWorld:
-        """The same tools, answered from the reference."""
+        """The same tools, with answers taken from the reference."""
         return replace(self, reader=ByReference(self.evidence))
 
     def reading(self, paragraphs: int) -> QuestionWorld:
@@ -123,7 +123,7 @@ class QuestionWorld:
         return (numbered(last) if len(last) > 1 else last[0]) if last else None
 
     def resolved(self, state: State) -> bool:
-        """Whether all parts are right, in order, by HotpotQA's exact match."""
+        """Whether the answers to all parts are right and in order, judged by HotpotQA's exact match."""
         given = parts_of(self.answer(state), len(self.wanted))
         return all(exact_match(one, right) for one, right in zip(given, self.wanted, strict=True))
 
@@ -162,6 +162,6 @@ def _check_references(text: str, name: str) -> None:
 
 
 def _taken_up(asked: AskedState, place: int) -> bool:
-    """Whether any later question contains the result of the question at `place`."""
+    """Whether any later question contains the result of the question at position `place`."""
     held = re.compile(rf"(?<!\w){re.escape(asked.results[place][1])}(?!\w)")
     return any(held.search(question) for question, _ in asked.results[place + 1 :])

@@ -1,4 +1,4 @@
-"""Tools that cannot really be called (records, a model or inventions answer instead), and users to talk to."""
+"""Tools that cannot really be called (their answers are recorded, invented or from a model), and users to talk to."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ class Simulator(Protocol):
         ...
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question, from the paragraphs or, if these are None, by reasoning. None as in `respond`."""
+        """The answer to a question, from the paragraphs or (if these are None) by reasoning.
+
+        None if no answer can be read even after all retries.
+        """
         ...
 
 
 class Played(World, Protocol):
-    """The world of a dataset that provides SIMULATED."""
+    """The world of a dataset whose `provides` contains SIMULATED."""
 
     def played_by(self, simulator: Simulator) -> World:
         """The same world, with a model that answers calls for which there is no record."""
@@ -92,7 +95,7 @@ class ServedWorld:
     branches: ClassVar[bool] = True
 
     def played_by(self, simulator: Simulator) -> ServedWorld:
-        """The same tools, played by a model."""
+        """The same tools, with a model that plays them."""
         return replace(self, simulator=simulator)
 
     def start(self) -> frozenset[str]:
@@ -177,7 +180,7 @@ class User(Protocol):
 
 
 class Talking(World, Protocol):
-    """The world of a dataset that provides TALKS. The user's first message becomes the case's query."""
+    """The world of a dataset whose `provides` contains TALKS. The user's first message becomes the case's query."""
 
     @property
     def scenario(self) -> Sequence[str]:

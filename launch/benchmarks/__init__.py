@@ -1,4 +1,4 @@
-"""The measurements of `agent-grid bench`, one module for each, and what several of them need."""
+"""The measurements of `agent-grid bench`, one module for each, and the code that several of them share."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def members(session: int) -> list[int]:
 
 
 def kill(pid: int) -> bool:
-    """Send SIGKILL; returns False if the process had already ended."""
+    """Send SIGKILL to a process; returns False if the process had already ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -160,7 +160,7 @@ class Local:
 
 @dataclass
 class _Node:
-    """A raylet that joined, and whether chunks have run on it."""
+    """A raylet that joined the cluster, and whether chunks have run on it."""
 
     session: Session
     number: int
@@ -182,7 +182,7 @@ class Nodes:
     joined: int = 0
     """The number of nodes that replaced a dead node."""
     used: int = 0
-    """The number of these replacement nodes on which chunks ran."""
+    """The number of replacement nodes on which chunks ran."""
     _nodes: list[_Node] = field(default_factory=list)
     _open: ExitStack = field(default_factory=ExitStack)
     _joining: float | None = None
@@ -297,7 +297,7 @@ class Log:
     joined: int = 0
     """The number of nodes that replaced a killed node."""
     used: int = 0
-    """The number of these replacement nodes on which chunks ran."""
+    """The number of replacement nodes on which chunks ran."""
     lost: int = 0
     twice: int = 0
     differing: int = 0

@@ -138,7 +138,7 @@ class Bench(Shared):
         return found
 
     def start(self, model: Mapping[str, Any], replicas: int) -> pool.Pool:
-        """Start a pool, which is not loaded yet."""
+        """Start a pool; nothing is loaded yet."""
         engine = cast(HostedEngine, build_engine(model))
         return pool.start(_LABEL, model, engine, replicas, ready_seconds=600, detached=True, actor=MeasuredReplica)
 
@@ -181,7 +181,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _make_small(arguments: argparse.Namespace) -> None:
-    """Set all sizes to small values, on a CPU."""
+    """Select a CPU as the device, and set all sizes to small values."""
     small: dict[str, Any] = {
         "device": "cpu",
         "shape": "small",
@@ -217,7 +217,7 @@ def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def machine(bench: Bench) -> None:
-    """Record the card and its driver, the number of cores, and the versions."""
+    """Record the card and its driver, the number of cores, the memory, and the versions of Python and of packages."""
     import psutil
 
     versions = {}
@@ -436,7 +436,7 @@ class MeasuredReplica(RecordingReplica):
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
         """For each pair of prompts, the seconds of a prefill, of a choice, and of the choice's first round.
 
-        The prefill is of the first prompt, and the choice is on the second. The prompts of a pair are equally long, and
+        The prefill uses the first prompt, and the choice uses the second. The prompts of a pair are equally long, and
         must be new, because the prefix cache would hold earlier prompts.
         """
         engine: Any = self._engine
@@ -472,7 +472,8 @@ class MeasuredReplica(RecordingReplica):
         return middle - began, time.perf_counter() - middle
 
 
-# SIGKILL to vLLM's engine process, then to the replica, during a sweep: rows that are lost, duplicated, or different.
+# SIGKILL to vLLM's engine process, then to the replica, during a sweep, and the rows that are then lost, duplicated, or
+# different.
 
 
 _COMPARED = ("status", "error_kind", "success", "n_steps", "tool_calls", "llm_calls", "output_tokens")
@@ -542,7 +543,7 @@ class _Killer(threading.Thread):
 
 
 def _sweep(bench: Bench, killer: _Killer | None) -> tuple[dict[str, Any], float]:
-    """Run the sweep; returns each cell's results, keyed by cell id, and the seconds.
+    """Run the sweep; returns each cell's results, keyed by cell id, and the seconds that the sweep took.
 
     If there are surplus rows, the key `twice` holds their number.
     """

@@ -116,18 +116,18 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
         model = model | {"_target_": "grid.engines.vllm.engine.VLLM", "serving": serving}
     else:
         model = model | {"_target_": "grid.engines.transformers.engine.HuggingFace", "device": device}
-    # No probability mass may be left out, because it would show up as a difference.
+    # No probability mass may be left out, because missing mass would count as a difference.
     model |= {"dtype": dtype, "mass_bound": 0.0, "max_tokens": 16, "context": 4096}
     told = {"model": model, "prompts": bench.arguments.exact_prompts}
     environment = os.environ | ({"VLLM_BATCH_INVARIANT": "1"} if rest else {})
     found = bench.folder / f"{variant}.json"
-    # The variant is not run with -m, because the engine's process would then import this module too, and with it
-    # modules that break vLLM (replay.py).
+    # The variant is not run with -m, because the engine's process would then import this module too, which imports
+    # modules that break vLLM (see replay.py).
     code = "from launch.benchmarks.gpu_exact import main; main()"
     command = [sys.executable, "-c", code, json.dumps(told), str(found)]
     began, most = time.perf_counter(), bench.arguments.variant_seconds
-    # The process has its own session, and writes to a file instead of a pipe: on a GPU, vLLM's processes outlive it and
-    # would keep the pipe open.
+    # The process has its own session, and writes to a file instead of a pipe: on a GPU, vLLM's processes outlive this
+    # process and would keep the pipe open.
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         status = process.wait(most)
@@ -295,7 +295,7 @@ _LOOK_SECONDS = 0.2
 
 
 def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
-    """Make a folder with a shape's config and a tokenizer but no weights.
+    """Make a folder with the config of a model's shape and a tokenizer, but no weights.
 
     Random weights are drawn by vLLM when it loads the folder. The vocabulary is the tokenizer's, so that every sampled
     token can be written as text.
@@ -398,7 +398,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Time the masks for calls (ms): with thoughts of at most 400 characters, of any length, and without thoughts."""
+    """Time the masks for calls (ms): thoughts of any length, thoughts of at most 400 characters, and no thoughts."""
     import xgrammar
     from transformers import AutoTokenizer
 
@@ -428,7 +428,7 @@ def masks(bench: Shared) -> None:
 
 
 def _filled(grammar: Any, tokens: list[int]) -> list[float]:
-    """The seconds of each token's mask."""
+    """The seconds that each token's mask takes."""
     import xgrammar
 
     matcher = xgrammar.GrammarMatcher(grammar)

@@ -1,4 +1,4 @@
-"""KoPL's functions: programs per second, compared with the reference engine, and the time of a call per item."""
+"""KoPL's functions: programs per second, compared with the reference engine, and the time per item of a call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SMALL = 100  # number of items that a small call returns, whatever the size of 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the size of the base, and the number of programs."""
+    """The options: the size of the knowledge base, and the number of programs."""
     parser.add_argument(
         "--entities", type=int, default=17_000, help="number of entities in the base (KQA Pro has 16,960)"
     )
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run both engines on the same programs in turn; then measure the time per item at growing sizes."""
+    """Run the two engines alternately on the same programs; then measure the time per item at growing sizes."""
     against_reference(arguments, console)
     console.print(costs(_SIZES, arguments.repeats))
 
@@ -125,7 +125,7 @@ def _rate(run_one: Callable[[Program], object], programs: Sequence[Program]) -> 
 
 
 def ladder(entities: int, sizes: Sequence[int]) -> dict[str, Any]:
-    """A base of numbered entities: entity i has the number, year and day i, and a link to entity i + 1.
+    """A knowledge base of numbered entities: entity i has the number, year and day i, and a link to entity i + 1.
 
     For each size above i, entity i is in the set of that size.
     """
@@ -244,7 +244,7 @@ _ENDINGS = {"quantity": ("Num",), "time": ("Year", "Date"), "string": ("Str",)}
 
 
 def random_base(seed: int, entities: int, concepts: int = 20, keys: int = 12) -> Json:
-    """A base in KQA Pro's format, with all cases in which KoPL's rules differ from simpler rules.
+    """A knowledge base in KQA Pro's format, with all cases in which KoPL's rules differ from simpler rules.
 
     Some names are shared by several entities, or by a concept and an entity. Some concepts have several parents. Some
     keys have mixed types and units, or several values. Some years are below 0. Some relations lead to or from concepts,
@@ -293,7 +293,7 @@ def _qualifiers(rng: random.Random) -> Json:
 
 
 def _value(rng: random.Random, key: int) -> Json:
-    """A value of the key's own type, sometimes of another type."""
+    """A value, mostly of the key's own type, but sometimes of another type."""
     kind = ("string", "quantity", "quantity", "time")[(key if rng.random() < 0.95 else rng.randrange(4)) % 4]
     if kind == "string":
         return {"type": "string", "value": f"word {rng.randrange(15)}"}
@@ -310,7 +310,7 @@ def _value(rng: random.Random, key: int) -> Json:
 
 
 class Programs:
-    """Random programs over a base; their inputs are values from the base.
+    """Random programs over a knowledge base; their inputs are values from this base.
 
     Every step of a program finds something, except in a fraction `wild` of the programs, whose steps may find nothing
     or fail.
@@ -352,7 +352,7 @@ class Programs:
             fit = [i for i, r in enumerate(results) if r is not None and sort_of(r) == function.sort(parameter)]
             if not fit:
                 return False
-            # Later results are chosen more often, so that programs become deep.
+            # Results of later steps are chosen more often, so that programs become deep.
             places.append(max(self._rng.choices(fit, k=3)))
         given = [results[place] for place in places]
         sizes = [len(one) for one in given if isinstance(one, EntitySet)]
@@ -402,7 +402,7 @@ class Programs:
         return facts.get(entity if entity is not None else -1) or facts[self._rng.choice(list(facts))]
 
     def _text(self, value: Value, ending: str) -> str:
-        """A value as an input; a date is sometimes given as its year only, and sometimes with slashes."""
+        """A value as a function's input; a date is sometimes given only as its year, and sometimes with slashes."""
         if value.kind == "time" and len(value.moment) == 3 and self._rng.random() < 0.5:
             year, month, day = value.moment
             return str(year) if ending == "Year" or self._rng.random() < 0.5 else f"{year}/{month}/{day}"

@@ -244,12 +244,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
-# Comparing two checkouts: in turn, each runs the null engine with its own code and in its own processes.
+# Comparing two checkouts, which run the null engine alternately, each with its own code and in its own processes.
 
 
 HERE = Path(__file__).parents[2]
-# The probe only uses names that both checkouts' benchmarks have. It measures CPU seconds on a chunk that runs in one
-# process without Ray.
+# The probe only uses names that both checkouts' benchmarks have. The probe measures the CPU seconds of a chunk that
+# runs in one process without Ray.
 _PROBE = """
 import json, sys, tempfile, time
 from pathlib import Path

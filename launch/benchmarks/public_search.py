@@ -1,10 +1,10 @@
 """The loops of published tree-search agents, run as they were released, with a model and a world that cost no time.
 
-`python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` runs a short search, then measures
-one of COUNT iterations (LATS) or requests (ToolLLM): it prints the number of nodes (executed calls) and the CPU seconds
-as JSON. With `silent`, the agents write no logs and print nothing. The agents' code is not in this module but imported
-from a checkout. Modules that this code imports from elsewhere (a model's client, a tokenizer, Wikipedia) are replaced
-by stand-ins that cost no time; the prompts are the agents' own.
+`python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` runs a short search, then a search
+of COUNT iterations (LATS) or requests (ToolLLM), and prints, as JSON, the number of nodes (executed calls) and the CPU
+seconds of the second search. With `silent`, the agents write no logs and print nothing. The agents' code is not in this
+module but imported from a checkout. Modules that this code imports from elsewhere (a model's client, a tokenizer,
+Wikipedia) are replaced by stand-ins that cost no time; the prompts are the agents' own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NullWorld:
 
 
 class NullTools:
-    """A world for ToolLLM. Since ToolLLM copies it for every node, its only state is a count that all copies share."""
+    """A world for ToolLLM, which copies the world for every node; the only state is a count that all copies share."""
 
     task_description = "You should use functions."
     input_description = "A question."
@@ -121,9 +121,9 @@ def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
 
 
 def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
-    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it runs by default.
+    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as ToolLLM runs it by default.
 
-    DFSDT prints, but keeps no log.
+    DFSDT prints to stdout, but keeps no log.
     """
     _stand_in("termcolor", colored=lambda text, color: text)
     _stand_in("utils", softmax_bias=None)

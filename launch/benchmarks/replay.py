@@ -33,7 +33,7 @@ def serve(model: str, arguments: dict[str, Any]) -> None:
 
 
 def _replay(llm: Any, rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The seconds and tokens of all requests in one call, with a cold cache; vLLM makes the largest batches it can."""
+    """The seconds and tokens of all requests, sent in one call with a cold cache; vLLM batches as many as it can."""
     from vllm import SamplingParams
     from vllm.inputs import tokens_input
     from vllm.sampling_params import StructuredOutputsParams

@@ -110,7 +110,7 @@ _FIGURES = (
 def _verification(folder: Path, console: Console) -> None:
     """The cost of verifying hashes and checksums.
 
-    Each use of the results runs with verification and without it, in turn, as if in a new process.
+    Each use of the results runs alternately with and without verification, as if in a new process.
     """
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
@@ -185,7 +185,7 @@ def _success(folder: Path) -> pd.DataFrame:
 
 
 def _timed(function: Callable[[], T], anew: bool = False) -> tuple[float, T]:
-    """The seconds and the result of a function; `anew`: as in a process that has not read any file yet."""
+    """The seconds that a function takes, and its result; `anew`: as in a process that has read no file yet."""
     if anew:
         files.forget()
     started = time.monotonic()

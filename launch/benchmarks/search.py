@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Measure memory first, because a process's peak never falls; then time both sides in turn, and then rollouts."""
+    """Measure memory first, because a process's peak never falls; then time both sides alternately, then rollouts."""
     if arguments.nodes:
         console.print(memory(arguments.nodes))
     compare(arguments, console)
@@ -104,7 +104,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 
 
 def rollouts(iterations: int, repeats: int) -> Table:
-    """The cost of a planner's rollout (or expansion, if it has no rollouts), excluding model and world."""
+    """The cost of a planner's rollout (or expansion, if it has no rollouts), without the cost of model and world."""
     table = Table(title=f"ms of CPU time, {repeats} alternating repeats")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
@@ -149,7 +149,7 @@ _MOST = 8  # a score of 10 would be a success and end a search; one below 5 is a
 
 @dataclass(frozen=True)
 class NullGuide:
-    """An engine for the actor and the judge. No two calls have the same keys; scores are from 1 to 8, out of 10."""
+    """An engine for the actor and the judge. No two calls have the same `key`; scores are from 1 to 8, out of 10."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -158,7 +158,7 @@ class NullGuide:
     version: str = field(default="null", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` distinct calls that use the tools in turn; for a score, the same score `n` times."""
+        """`n` distinct calls that cycle through the tools; if a score is asked for, the same score `n` times."""
         if isinstance(prompt.answer, ScoreAnswer):
             texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
         else:
@@ -186,7 +186,7 @@ class NullTree:
         return 0
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The state one level below."""
+        """The state one level below the given state."""
         return zlib.crc32(call.text().encode(), own_state(state, int)), Observation({"found": "a value"})
 
     def resolved(self, state: State) -> bool:

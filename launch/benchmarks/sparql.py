@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run both stores on the same programs in turn; then measure the large graph on disk."""
+    """Run the two stores alternately on the same programs; then measure the large graph on disk."""
     with tempfile.TemporaryDirectory() as scratch:
         against_rdflib(arguments, console, Path(scratch))
         if arguments.triples:
@@ -132,7 +132,7 @@ def _seconds(one_by_one: Any, some: Sequence[Expression]) -> float:
 
 
 def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> None:
-    """Print the time to load a graph, its memory and size, and the time of a world's calls."""
+    """Print the time and memory of loading a graph, the graph's size on disk, and the time of a world's calls."""
     path, folder = scratch / "graph.nt", scratch / "store"
     started = time.perf_counter()
     entities = write(path, arguments.triples, arguments.seed)
@@ -180,7 +180,7 @@ def _load(folder: Path, path: Path) -> tuple[float, int]:
 
 
 def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, list[float]], int]:
-    """The seconds of each call of the programs, by tool, and the number of failures; a world makes each call."""
+    """The seconds that a world takes for each call of the programs, by tool, and the number of calls that fail."""
     world = SparqlWorld(graph, ())
     found: dict[str, list[float]] = {}
     failed = 0
@@ -242,7 +242,7 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
 
 
 def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Expression]:
-    """`count` questions with answers, found on random paths through a graph; each form is equally frequent."""
+    """`count` questions with answers, found on random paths through a graph; all forms are equally frequent."""
     rng = random.Random(seed)
     found: list[Expression] = []
     for form in islice(cycle(FORMS), count * _TRIES):
@@ -278,12 +278,12 @@ class _Way:
         return self.joined(Entity(self.start), [self.start])
 
     def ids(self, expression: Expression) -> list[str]:
-        """The entities that an expression denotes; if there are too many, none, so choosing one raises IndexError."""
+        """The entities that an expression denotes; empty if there are too many, so choosing one raises IndexError."""
         found = [node.id for node in self.graph.denotes(expression) if isinstance(node, Entity)]
         return found if len(found) <= _MOST else []
 
     def value(self, ids: Sequence[str], ending: str) -> tuple[str, Node]:
-        """A relation of a randomly chosen entity, with a name that has this ending; and a value of this relation."""
+        """A randomly chosen entity's relation whose name has this ending, and a value of this relation."""
         one = self.rng.choice(ids)
         relation = self.rng.choice([r for r in self.graph.properties([one]) if r.endswith(ending)])
         return relation, self.graph.denotes(Join(relation, Entity(one), reverse=True))[0]

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run both sides in turn, each in its own process; ratios are computed within a repeat."""
+    """Run both sides alternately, each in its own process; ratios are computed within a repeat."""
     path = arguments.tau2
     table = Table(
         title=f"{arguments.episodes} episodes of gold actions, {arguments.repeats} alternating repeats, one core"

@@ -132,7 +132,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def branched(dataset: Tau2, states: int) -> dict[str, float]:
-    """Make `states` different states of an airline case; returns the memory of these and of the process, in MiB.
+    """Make `states` different states of an airline case; returns the memory of the states and of the process, in MiB.
 
     Each state is one change away from an earlier state.
     """

@@ -225,7 +225,7 @@ def row_of(request: Recorded) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run a sweep and its replay in turn; prints each pair, the ratio and its spread, and the time lost per layer."""
+    """Run a sweep and its replay in each repeat; prints both, the ratio, its spread, and the time lost per layer."""
     with tempfile.TemporaryDirectory() as name:
         folder, settings = Path(name), settings_of(arguments)
         with replaying(settings[0].config["model"], folder) as replay:

@@ -130,7 +130,7 @@ def _get(one: str) -> None:
 
 
 def _settled(pid: int) -> None:
-    """Wait until the viewer has read ahead: until it uses no more CPU time."""
+    """Wait until the viewer has read ahead, that is, until it uses no more CPU time."""
     spent = -1.0
     while _cpu(pid) > spent + 0.02:
         spent = _cpu(pid)

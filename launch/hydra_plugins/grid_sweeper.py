@@ -27,8 +27,8 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
     Args:
         params: values for keys that the command line does not give, written as on the command line.
         together: lists of points, by name. A point gives each of its keys one value, and a setting takes all values of
-            one point from every list. If the command line has a key of a list, only the points with the given values
-            are used.
+            one point from every list. If the command line gives values for a key of a list, only the points with these
+            values are used.
     """
 
     def __init__(

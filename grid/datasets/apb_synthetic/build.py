@@ -568,7 +568,7 @@ class Draft:
         return Constraint("before" if rule.kind == "before" else "forbid_function", tuple(rule.of), text)
 
     def _fill_up(self) -> None:
-        """Add unneeded tools of the category until there are as many as the recipe says; shuffle all with the seed."""
+        """Add unneeded tools of the category up to the recipe's number of tools; shuffle all tools with the seed."""
         others = [name for name in self.category.functions if name not in self.tools]
         self.rng.shuffle(others)
         for name in others[: max(0, self.recipe.bank - len(self.tools))]:

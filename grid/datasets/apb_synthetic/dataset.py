@@ -121,7 +121,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """The features of the data set. They include `examined` only if a model judges the plans."""
+        """The features of the data set. These features include `examined` only if a model judges the plans."""
         return frozenset({BRANCHING, DIAGNOSED, REFERENCES, *([EXAMINED] if self.asks else [])})
 
     @property
@@ -167,7 +167,10 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return lambda name: self.records[name].task_family, lambda name: self.records[name].category, self.cluster
 
     def case_ids(self) -> Sequence[str]:
-        """The chosen cases, at most `limit` of them. A sample keeps the proportions of task families and categories."""
+        """At most `limit` ids of chosen cases; with `counterparts`, also the ids of the cases made from these cases.
+
+        A sample keeps the proportions of task families and categories.
+        """
         if not self.counterparts:
             return super().case_ids()
         chosen = self.chosen()
@@ -330,9 +333,9 @@ def measure(
 # Step-wise and broken cases have their own bases. Extraneous, unsolvable and costs cases are made from holistic and
 # step-wise ones, as in the paper. Step-wise cases come from 300 trajectories, each cut in the middle and used three
 # times, to ask for 1, 2 and 3 steps. The same trajectories are also cut early and late to ask for one step (`stages`),
-# because table 14's k = 1 equals table 15's middle to the last digit. Of the step-wise cases, only those that ask for
-# one step get extraneous tools, because the correctness rates in tables 2 and 16 are near table 14's rates for one
-# step.
+# because table 14's figures for k = 1 equal table 15's figures for the middle stage to the last digit. Of the
+# step-wise cases, only those that ask for one step get extraneous tools, because the correctness rates in tables 2 and
+# 16 are near table 14's rates for one step.
 
 
 CATEGORIES: Mapping[str, int] = {
@@ -351,8 +354,8 @@ BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 10
 HOLISTIC = 1109
 OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
-"""The number of cases of each kind, holistic and step-wise, that get useless tools. Each of them is made once with
-each of the given numbers of useless tools."""
+"""The number of cases of each kind, holistic and step-wise, that get useless tools. Each of these cases is made once
+with each of the given numbers of useless tools."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES: tuple[Stage, ...] = ("early", "middle", "late")
 MIDDLE: Stage = "middle"
@@ -362,8 +365,8 @@ _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21
 _BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
 """A case's number of tools is drawn from these numbers; a case that needs more tools has more."""
 _MOST_STEPS_COSTS = 10
-"""Maximum number of steps of a case with costs. The paper's plans cost 13 on average (table 5), which is about five
-calls."""
+"""Maximum number of steps of a case with costs. The paper's plans cost 13 on average (table 5), which is the cost of
+about five calls."""
 _AVOIDED = 0.12
 """Share of queries that forbid a tool by name, among the cases with a function that has a second tool."""
 

@@ -342,7 +342,7 @@ def slots(text: str) -> list[Slot]:
 
 
 def call(text: str) -> tuple[str, list[str]]:
-    """Read a step: the function and its arguments' names. Raises ValueError for any other text."""
+    """Read a step: the function and its arguments' names. Raises ValueError if the text is not a step."""
     match = _STEP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"step {text!r} is not written as function(argument, argument)")
@@ -353,7 +353,7 @@ def call(text: str) -> tuple[str, list[str]]:
 def categories(folder: Path = STOCK) -> dict[str, Category]:
     """Every category by name, in the order of the files' names; its types include the common ones.
 
-    Raises DataError with the file, the key and the value if a file does not have this form.
+    Raises DataError with the file, the key and the value if a file does not have the required form.
     """
     common = {name: _read(Type, folder / COMMON, value, name) for name, value in read_stock(folder / COMMON).items()}
     found = {}
@@ -426,7 +426,7 @@ def write(recipes: Iterable[Recipe], path: Path) -> None:
 
 
 def read(path: Path) -> list[Recipe]:
-    """The recipes of a file. Raises DataError with the line of a recipe that does not have this form."""
+    """The recipes of a file. Raises DataError with the line of a recipe that does not have the required form."""
     found = []
     for number, line in read_jsonl(path, own=True):
         try:

@@ -58,7 +58,7 @@ class Files:
         If only one file is found, it is the test file, and the training file is None.
 
         Raises:
-            ConfigError: there is no such folder, or neither file is in it.
+            ConfigError: there is no such folder, or the folder has neither file.
         """
         root = folder("dataset.path", path)
         bases = [root, *(root / name for name in self.folders)]
@@ -99,10 +99,10 @@ ADAPTER = 2
 class AtomicKbqa(QuestionAnswering[Question]):
     """Questions over Freebase, drawn with `seed` and balanced by plan nodes. Only the right answers resolve a case.
 
-    Freebase itself is not available here. By default, facts are invented so that each question has its released answers
-    (see `witness`): the questions, logical forms and schema are real, and the facts are synthetic. With facts from
-    `graph` or `endpoint` instead, a question is skipped if its answers in these facts differ from the released answers.
-    By default, a case's demonstrations do not include questions of the case's own template.
+    Freebase itself is not available to this project. By default, facts are invented so that each question has its
+    released answers (see `witness`): the questions, logical forms and schema are real, and the facts are synthetic.
+    With facts from `graph` or `endpoint` instead, a question is skipped if its answers in these facts differ from the
+    released answers. By default, a case's demonstrations do not include questions of the case's own template.
 
     Args:
         path: the folder of the released files, or the folder above it.
@@ -113,7 +113,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
         dialect: the endpoint's dialect.
         query_seconds: the time limit of one query to `graph` or `endpoint`.
         cases: the number of questions to draw, balanced by plan nodes; None: all.
-        held_out: the share of questions that are used for demonstrations only, if there is no training file.
+        held_out: if there is no training file, the share of questions that are used only for demonstrations.
         demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of their embeddings.
         demonstrations_hold_out: which training questions are not used as demonstrations for a case.
         hub: a sentence-transformers model on the hub; needs the extra `dense`.
@@ -313,7 +313,7 @@ class Source(Protocol):
         ...
 
     def fault(self, question: Question) -> str | None:
-        """Why a question lacks its released answers in the graph; None if it has them (B.1.2, 'Validation')."""
+        """Why the graph does not give a question's released answers; None if it gives them (B.1.2, 'Validation')."""
         ...
 
     def graph(self, question: Question) -> KnowledgeGraph:
@@ -425,7 +425,7 @@ class Asked:
         return self._graph
 
     def kept(self, key: str, draw: Draw, others: Sequence[Question]) -> Kept:
-        """The drawn questions that have their answers in the graph. Each graph is asked once; the results are cached.
+        """The drawn questions that have their answers in the graph. The queries run only once; the results are cached.
 
         `draw` is called with a function that says why a question cannot be a case. `key` identifies the questions from
         which `draw` draws. For the questions in `others`, the graph is asked only for the entities' names.
@@ -458,7 +458,7 @@ def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
     The facts of a file are put into a store, which is then cached.
 
     Raises:
-        ConfigError: there is neither a file nor a store.
+        ConfigError: `path` is neither a file nor a store's folder.
         DataError: the file or store cannot be read.
     """
     place = Path(path).expanduser()
@@ -489,6 +489,6 @@ def _put(target: Path, path: Path) -> None:
 
 
 def endpoint(url: str, name: str | None, dialect: Dialect, limits: Limits) -> Asked:
-    """The graph of an endpoint; the graph is assumed to stay the same. Raises ConfigError if the URL is not valid."""
+    """An endpoint's graph, which is assumed to stay the same. Raises ConfigError if the URL is not valid."""
     place = hashlib.sha256(f"{url} {name} {dialect} {limits.seconds:g}".encode()).hexdigest()[:12]
     return Asked(EndpointGraph(url, name, dialect, limits), f"endpoint-{place}")

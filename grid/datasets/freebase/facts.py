@@ -1,6 +1,6 @@
 """The parts of a witness graph: facts, the nodes that expressions denote, literals, and Freebase's schema.
 
-While the graph grows, facts are added and sometimes removed again. A fact can be found from its subject and from its
+While the graph grows, facts are added and sometimes removed again. A fact can be looked up by its subject or by its
 object.
 """
 
@@ -172,7 +172,10 @@ def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) ->
 
 
 def is_open(expression: Expression) -> bool:
-    """Whether new facts about any entity may change the result, because no other set limits a class or comparison."""
+    """Whether new facts about any entity may change the result.
+
+    New facts may change the result if the expression has a class or comparison that no other set limits.
+    """
     match expression:
         case And(left, right):
             loose = [side for side in (left, right) if _is_loose(side)]
@@ -190,7 +193,7 @@ def is_open(expression: Expression) -> bool:
 def _is_loose(expression: Expression) -> bool:
     """Whether facts about any entity may add members to a set.
 
-    In an AND, only the other set's members are tested for membership in such a set.
+    In an AND with one loose set, only the other set's members are tested for membership in the loose set.
     """
     match expression:
         case Class() | Compare() | Join(_, Value()):
@@ -280,7 +283,7 @@ def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], 
 
 
 def _reached(facts: Facts, expression: Expression, node: Node, banned: Node) -> bool:
-    """Whether a path that avoids the banned node shows that a node is a member of the set."""
+    """Whether a node is a member of the set by way of a path that avoids the banned node."""
     match expression:
         case Class(identity):
             return isinstance(node, str) and identity in facts.types(node)
@@ -310,7 +313,7 @@ def _along(facts: Facts, relation: str, node: Node, reverse: bool) -> Collection
 
 
 def _best(facts: Facts, arg: Arg, watch: Watch) -> float | str | None:
-    """The greatest or least value of the relation among the operand's members; None if they have no value."""
+    """The greatest or least value of the relation among the operand's members; None if no member has a value."""
     members = denoted(facts, arg.operand, watch)
     watch.test(arg, members)
     found = [value for node in members if isinstance(node, str) for value in facts.objects(node, arg.relation)]
@@ -331,7 +334,7 @@ def _same(node: Node, value: Value) -> bool:
 
 
 def bounds_of(relation: str) -> tuple[str, ...]:
-    """The relation that gives the start and, if there is one, the relation that gives the end."""
+    """The relation that gives the start of a period and, if there is one, the relation that gives the period's end."""
     until = ending(relation)
     return (relation,) if until is None else (relation, until)
 
@@ -388,7 +391,8 @@ class Literals:
     def draw(self, relation: str, rng: random.Random) -> Value:
         """A random value of a relation: a date, a year if the relation's name ends in `year`, or a number.
 
-        If questions mention values of the relation, the number is near one of them; if not, the number is mostly small.
+        If questions mention values of the relation, the number is near one of these values; if not, the number is
+        mostly small.
         """
         kind = self._kinds[relation]
         if kind == _KINDS["type.datetime"]:
@@ -436,7 +440,7 @@ def _about(value: Value, rng: random.Random) -> float:
 
 ROLES, CLASSES, INVERSES = "fb_roles", "fb_types", "reverse_properties"
 TOPIC = "common.topic"
-"""The superclass of every class whose members have names. Members of other classes only connect facts."""
+"""Every class whose members have names has this superclass; members of the other classes only connect facts."""
 MAX_LINES = 1_000_000
 
 

@@ -126,7 +126,7 @@ class Question:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes of the plan, including the finish, as in the paper."""
+        """The number of nodes of the plan, including the finishing step, as in the paper."""
         return len(self.calls) + FINISHING
 
     @property
@@ -149,7 +149,7 @@ class Question:
 
     @property
     def answer(self) -> str:
-        """All answers as one text, in order of their ids. If an answer has a name, the name is used."""
+        """All answers as one text, in order of their ids. A name, if there is one, replaces the id."""
         return BETWEEN.join(dict.fromkeys(answer.text for answer in sorted(self.answers, key=lambda a: a.value)))
 
 
@@ -235,7 +235,7 @@ def _expression(text: Any) -> Expression:
 def _answers(found: Any) -> tuple[Answer, ...]:
     """The answers, each once.
 
-    Raises ValueError if there are no answers or too many, or if one of them cannot be read.
+    Raises ValueError if there are no answers or too many, or if an answer cannot be read.
     """
     if not isinstance(found, list) or not found:
         raise ValueError("the record has no answer")
@@ -256,7 +256,7 @@ def _answers(found: Any) -> tuple[Answer, ...]:
 
 
 def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Entities' names and ids, from `entities` (AgentBench, KBQA-o1), or `topic_entity` and query nodes (GrailQA)."""
+    """Entities' names and ids, from `entities` (AgentBench, KBQA-o1) or `topic_entity` and `graph_query` (GrailQA)."""
     pairs: list[tuple[Any, Any]] = []
     entities, topics, graph = (record.get(key) for key in ("entities", "topic_entity", "graph_query"))
     if isinstance(entities, dict):
@@ -317,7 +317,7 @@ class Planter:
 
     Args:
         facts: the graph.
-        fresh: returns ids that are not in use.
+        fresh: a function that returns an unused id each time.
         seed: the seed of all draws.
     """
 
@@ -329,7 +329,10 @@ class Planter:
         self.sets: dict[str, tuple[Node, ...]] = {}
 
     def answer(self, expression: Expression, answers: Sequence[Node]) -> None:
-        """Make an expression denote the answers. For a COUNT, plant that number of members. Raises UnplantableError."""
+        """Make an expression denote the answers. For a COUNT, plant the given number of members.
+
+        Raises UnplantableError.
+        """
         if isinstance(expression, Count):
             number = answers[0] if len(answers) == 1 and isinstance(answers[0], Value) else None
             if number is None or not number.text.isdecimal():
@@ -340,7 +343,7 @@ class Planter:
         self.plant(expression, answers)
 
     def members(self, expression: Expression, size: int | None = None) -> tuple[Node, ...]:
-        """The members of the set that an expression denotes; if they are unknown, invent them and plant their facts."""
+        """The members of the set that an expression denotes; unknown members are invented, and their facts planted."""
         key = written(expression)
         if key not in self.sets:
             rng = self._rng("set", key)
@@ -423,9 +426,9 @@ class Planter:
             self.value(node, relation, lambda found: compares(found, sign, value), drawn)
 
     def _extreme(self, arg: Arg, nodes: Sequence[Node]) -> None:
-        """Give all nodes the same value: the best of some drawn values and the values of the operand's members.
+        """Give all nodes the same value: the best of some drawn values and of the values of the operand's members.
 
-        If nodes have values already, use the best of their values instead.
+        If any of the nodes already have values, use the best of these values instead.
         """
         self.plant(arg.operand, nodes)
         had = self._values(nodes, arg.relation)
@@ -457,7 +460,7 @@ class Planter:
                 self.bound(node, relations[1], constraint.time, "ge", years.randint(1, 9))
 
     def bound(self, node: Node, relation: str, time: str, sign: Comparison, years: int) -> None:
-        """Make an entity start or end `years` from a time, unless it already has a bound on that side of the time."""
+        """Make an entity start or end `years` years from a time, unless it has a bound on that side of the time."""
         if relation not in self.ontology.roles:
             if sign == "le":
                 raise UnplantableError(f"the relation {relation} is not in the ontology")
@@ -514,7 +517,7 @@ def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
 def draw(
     questions: Iterable[Question], cases: int | None, seed: int, fault: Callable[[Question], str | None]
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `cases` questions without a fault, balanced by plan nodes, and the drawn questions with a fault."""
+    """At most `cases` questions without a fault, balanced by plan nodes; also the drawn questions with a fault."""
     skipped: list[Skipped] = []
 
     def usable(question: Question) -> bool:

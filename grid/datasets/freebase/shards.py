@@ -123,7 +123,7 @@ class Shard:
 
 
 def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], dict[str, str]]:
-    """Put each question into the first graph in which it fits or, if it fits in none, into a new graph.
+    """Put each question into the first graph that accepts the question or, if no graph does, into a new graph.
 
     Also return, by S-expression, the reasons why questions are left out. `make(number)` creates an empty graph.
     """
@@ -172,7 +172,8 @@ def name_of(fact: Fact) -> str:
     return str(fact.object) if fact.relation == TYPE else fact.relation
 
 
-# Facts that match only part of a question (decoys). With decoys, no step of a question's plan can be left out.
+# Facts that match only part of a question (decoys). Decoys are added so that a plan gives wrong answers if one of
+# its steps is left out.
 
 
 _MOST = 3
@@ -204,7 +205,7 @@ class _Decoys:
         self._avoided = {*question.entities, *(answer.value for answer in question.answers)}
 
     def beside(self, part: Expression, parent: Expression | None) -> None:
-        """Add decoys for one step. If the next step follows a relation, the decoys get facts with this relation."""
+        """Add decoys for one step; if the next step follows a relation, the decoys get facts with this relation."""
         match part:
             case And(left, right):
                 for met, missed in ((left, right), (right, left)):
@@ -258,7 +259,7 @@ class _Decoys:
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
-        """Plant a node that starts too late or, if the schema has an end relation, ends too early for a constraint."""
+        """Plant a node that starts too late for a constraint or, if the schema has an end relation, ends too early."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
         since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]

@@ -94,7 +94,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """The number of cases for each number of plan nodes, including the finish."""
+        """The number of cases for each number of plan nodes, including the finishing step."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="cases by number of plan nodes, including the finish")
         for name in bins(ATOMIC):
@@ -113,7 +113,7 @@ class Report:
         return table
 
     def degrees(self) -> Table:
-        """The number of relations per entity, by the entity's purpose.
+        """The number of relations per entity, by the entity's origin and purpose.
 
         The table shows whether invented entities look like released ones.
         """
@@ -233,8 +233,8 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return outward, inward
 
 
-# How often guesses succeed: simple policies choose the relations of plans that are otherwise given, and plans are
-# shortened.
+# How often guesses succeed: simple policies choose the relations while the rest of the plan is given, or a step of the
+# plan is left out.
 
 
 Offered: TypeAlias = Mapping[str, int]
@@ -264,7 +264,7 @@ class Attacks:
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies, named after the relation that they choose. Only the last policy reads the question."""
+        """The policies; each is named after the relation that it chooses. Only the last policy reads the question."""
         return {
             "the first": lambda _, offered: min(offered),
             "any": lambda question, offered: random.Random(derive_seed(0, question.id, *offered)).choice(list(offered)),
@@ -283,7 +283,7 @@ class Attacks:
         return expression is not None and self._right(question, expression)
 
     def known(self, question: Question, invented: Collection[str]) -> bool:
-        """Whether the plan names a class whose members, without the invented ones, are exactly the answers."""
+        """Whether the plan names a class whose members, except invented members, are exactly the answers."""
         classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
         wanted = {answer.value for answer in question.answers}
         return any(
@@ -291,7 +291,7 @@ class Attacks:
         )
 
     def shorter(self, question: Question) -> Mapping[str, tuple[int, int]]:
-        """By kind of step, the number of steps in the plan, and the number that could be left out, one at a time."""
+        """For each kind of step, how many steps the plan has, and how many of them could be left out one at a time."""
         found: dict[str, tuple[int, int]] = {}
         for kind, less in _without(question.expression):
             steps, needless = found.get(kind, (0, 0))

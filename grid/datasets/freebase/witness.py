@@ -1,4 +1,4 @@
-"""The witness graph: facts invented so that real questions have their real answers, since Freebase is not available.
+"""The witness graph: facts invented so that real questions have their real answers, because Freebase is not available.
 
 The questions with their logical forms and answers, the names of entities in questions and answers, and the schema are
 real. Everything else is invented. Facts, and things that link entities, are invented so that each S-expression denotes
@@ -37,7 +37,7 @@ FACTS, STORE, ACCOUNT = "facts.nq.gz", "store", "witness.json"
 FILES = (FACTS, ACCOUNT, f"{STORE}/CURRENT")
 _KINDS_OF_BEING = "base.type_ontology."
 INNER, DECOY, NOISE = "inner", "decoy", "noise"
-"""The purposes of invented things; only the statistics show them."""
+"""The purposes of invented things; only the statistics show these purposes."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _batches(quads: Iterator[ox.Quad]) -> Iterator[list[ox.Quad]]:
 _ALPHABET = "0123456789bcdfghjklmnpqrstvwxyz_"
 """The characters of Freebase's ids."""
 _KEPT = 5
-"""Number of leading characters of an id that are kept; they show when things of a kind were added to Freebase."""
+"""A new id keeps this many leading characters of a real id; they show when things of a kind were added to Freebase."""
 _TRIES = 25
 _DIGITS = re.compile(r"[0-9]+")
 _WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W\d_]{3,12}\b", re.IGNORECASE)
@@ -230,8 +230,8 @@ class Christening:
     def name(self, classes: Sequence[str], rng: random.Random) -> str:
         """A new name that joins the start of one name of its class to the end of another, with different digits.
 
-        If the class has only a few names, whose parts would be recognized, or if all combinations are in use, the new
-        name consists of invented words.
+        If no unused combination is found, or if the class has only a few names, whose parts would be recognized, the
+        new name consists of invented words.
         """
         names = self._names_like(classes)
         words = self._words_like(classes)
@@ -277,7 +277,7 @@ def _groups(classes: Iterable[str]) -> list[str]:
 
 
 def _spliced(one: str, other: str, rng: random.Random) -> str:
-    """A name made from words of both names or, if the first is a single word, from parts of words."""
+    """A name made from words of two names or, if the first name is a single word, from parts of words."""
     first, last = one.split(), other.split()
     if len(first) > 1 and len(last) > 1:
         made = " ".join([*first[: (len(first) + 1) // 2], *last[len(last) // 2 + (len(last) % 2) :]])
@@ -317,7 +317,10 @@ LEAST = 10
 """Minimum number of relations that each entity gets in each direction, if possible."""
 _MORE = 5
 _MEMBERS = 6
-"""Minimum number of members of a question's class. A class one relation away needs only half of this number."""
+"""Minimum number of members of a class in a question.
+
+A class that is one relation away from a class in a question needs only half as many members.
+"""
 _KNOWN = 0.7
 """Share of a class's new members that are released entities of the class's domain, if the domain has any."""
 _SPREAD = 1.8
@@ -326,10 +329,10 @@ _MOST_ENDS = 40
 _MANY, _AS_MANY = 2, 0.6
 """If an entity has over `_MANY` facts of a question's relation, most of its other relations get about as many facts.
 
-`_AS_MANY` is the share of other relations that get about as many facts.
+`_AS_MANY` is the share of the entity's other relations that get about as many facts.
 """
 _COMMON = 0.15
-"""Frequency of relations of the class of all topics, relative to relations of an entity's other classes."""
+"""How frequent the relations of the class of all topics are, relative to the relations of an entity's other classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
 """The relations of each entity in each direction (true: from the entity)."""
 
@@ -337,9 +340,9 @@ _Had: TypeAlias = dict[bool, dict[str, set[str]]]
 _UNTOLD = re.compile(
     r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
 )
-"""No facts about these subjects are invented, because people have real names; relations in questions are excepted."""
+"""No facts about these subjects are invented (unless a question uses the relation), because people have real names."""
 _CLASSES = 50
-"""Number of classes that are tried for an entity with too few relations."""
+"""Maximum number of classes that are tried for an entity with too few relations."""
 
 
 class Noise:
@@ -405,7 +408,7 @@ class Noise:
             self._largest[node, forth] = max(count, self._largest.get((node, forth), 0))
 
     def _populate(self) -> None:
-        """Add members to the classes in questions, and to the classes one relation away from these."""
+        """Add members to the classes in questions, and to the classes that are one relation away from these classes."""
         roles = self._ontology.roles
         near: dict[str, None] = {}
         for question in self._shard.questions:
@@ -423,7 +426,7 @@ class Noise:
                     self._fill_class(name, least)
 
     def _fill_class(self, name: str, least: int) -> None:
-        """Add new things and the domain's released entities to a class, so that answers are not its only real names."""
+        """Add new things and the domain's released entities to a class, so not only its answers have real names."""
         missing = least - len(self._shard.facts.subjects(TYPE, name))
         named = self._ontology.has_names(name)
         kin = [node for node in self._kin.get((_domain(name), named), ()) if self._suits(node, name)]
@@ -451,7 +454,7 @@ class Noise:
                 self._kin.setdefault((domain, named), []).append(node)
 
     def _relations(self, forth: bool) -> dict[str, set[str]]:
-        """For each entity, the relations that lead from it (`forth`) or to it."""
+        """For each entity, the relations that lead from the entity (if `forth`) or to the entity (if not)."""
         had: dict[str, set[str]] = {}
         for fact in self._shard.facts:
             if fact.relation != TYPE:
@@ -465,7 +468,7 @@ class Noise:
             had.setdefault(end, set()).add(fact.relation)
 
     def _fill(self, node: str, forth: bool, had: _Had) -> None:
-        """Add relations of an entity's classes until it has enough relations in this direction."""
+        """Add relations of an entity's classes until the entity has enough relations in the given direction."""
         wanted = LEAST + self._rng.randrange(_MORE)
         own = had[forth].setdefault(node, set())
         for relation in self._drawn(node, forth):

@@ -2,8 +2,8 @@
 
 GTA itself is `dataset=gta`. The set has 200 queries, five from each of 40 templates. The queries resemble GTA's in form
 (steps, tools, categories, kinds of answers; see `agent-grid data gta_generated`), but are not taken from GTA. The web
-pages and images do not come from GTA either: each of them is a set of facts. Results on this set compare planners with
-each other and are not results on GTA.
+pages and images do not come from GTA either: each page or image is a set of facts. Results on this set compare planners
+with each other and are not results on GTA.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ ADAPTER = 2
 """Increase this number when changed code yields different cases or outcomes for the same words and seed."""
 TEMPLATES = (*COUNTING, *PRICES, *SHELVES, *LOOKUPS, *PICTURES)
 OF_EACH = 5
-"""The number of cases of each template."""
+"""The number of cases that are made from each template."""
 Mode = Literal["end_to_end", "step_by_step"]
 
 
@@ -264,10 +264,10 @@ class GtaGenerated(RecordDataset[Record]):
     """The queries of one seed.
 
     In `mode` end_to_end, a case is a query, and is resolved when the outcome of the reference's last call has been
-    obtained, by whatever calls; if the answer needs several calls, all their outcomes must be obtained. In `mode`
-    step_by_step, a case is one call of a query's reference, with the earlier calls already made. A case of one call has
-    one decision, and is resolved by the outcome of the call. With a `limit`, the cases are a sample that keeps the
-    templates' proportions, unless `order` is `file`.
+    obtained, no matter by which calls; if the answer needs several calls, all their outcomes must be obtained. In
+    `mode` step_by_step, a case is one call of a query's reference, with the earlier calls already made. A case of one
+    call has one decision, and is resolved by the outcome of the call. With a `limit`, the cases are a sample that keeps
+    the templates' proportions, unless `order` is `file`.
     """
 
     mode: Mode = "end_to_end"
@@ -299,7 +299,7 @@ class GtaGenerated(RecordDataset[Record]):
         return self._places[case_id][0].template
 
     def problem(self, case_id: str) -> Problem:
-        """One case. The candidates are the fourteen tools."""
+        """One case; the fourteen tools are the candidates."""
         record, step = self._places[case_id]
         world, resolution, done = record.world, record.resolution, _gold_steps(record, step or 0)
         if step is not None:
@@ -371,7 +371,7 @@ def records(seed: int) -> Mapping[str, Record]:
 def _behind(record: Record, step: int) -> SceneWorld:
     """The world just before the call `step`; the outcome of this call resolves the case."""
     before = record.calls[step - 1].state if step else record.world.start()
-    # Outcomes of the earlier calls do not count, since call `step` may repeat one of these calls.
+    # Outcomes of the earlier calls do not count, because call `step` may repeat one of these calls.
     return SceneWorld(
         record.world.images,
         record.world.web,

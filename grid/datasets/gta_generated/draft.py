@@ -25,7 +25,7 @@ WORDS = Path(__file__).parent / "stock" / "words.yaml"
 
 @cache
 def words() -> Mapping[str, Any]:
-    """The lists in `stock/words.yaml`, and its goods with their ranges of prices in cents."""
+    """The lists of words in `stock/words.yaml`, and the file's goods with their ranges of prices in cents."""
     found: Mapping[str, Any] = read_stock(WORDS)
     return found
 
@@ -131,7 +131,7 @@ def _mixed(items: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def _pairs(rng: random.Random, one: tuple[int, int], other: tuple[int, int], count: int) -> list[tuple[int, int]]:
-    """Pairs of numbers from two ranges. No two pairs have the same first number, so no two things are equal."""
+    """Pairs of a number from each range. No two pairs have the same first number, so no two things are equal."""
     return list(zip(rng.sample(range(*one), count), [rng.randint(*other) for _ in range(count)], strict=True))
 
 
@@ -274,7 +274,7 @@ def listed(goods: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def places(count: int, rng: random.Random, area: Box = (0, 0, 1000, 750)) -> list[Box]:
-    """The given number of boxes from left to right. The boxes do not touch."""
+    """The given number of boxes in a row from left to right. The boxes do not touch."""
     left, top, right, bottom = area
     width = (right - left) // count
     boxes: list[Box] = []

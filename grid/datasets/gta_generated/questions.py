@@ -100,7 +100,7 @@ def birthplace_of_an_author(draft: Draft) -> Sequence[Call]:
 
 
 def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
-    """The price and warranty of a watch, from the web; the photo shows its brand."""
+    """The price and warranty of a watch, from the web; the photo shows the watch's brand."""
     ((brand, (price, years)),) = draft.of(draft.facts.watches, 1)
     things = [
         Thing(name, box, (("brand", brand), ("color", draft.one("colors"))) if name == "watch" else ())
@@ -206,7 +206,7 @@ def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
 def _pairs(draft: Draft) -> tuple[str, list[str]]:
     """An image of four things in different colors, and the color and name of two of them.
 
-    The things are two pairs, each of one kind; the two named things belong to different pairs.
+    The four things form two pairs; a pair's things are of the same kind. The two named things are from different pairs.
     """
     names, colors = draft.pick("furniture", 2), draft.pick("colors", 4)
     kinds = [*zip(names * 2, colors, strict=True)]
@@ -268,7 +268,7 @@ def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
 
 
 def restyled_photo(draft: Draft) -> Sequence[Call]:
-    """A photo in another style. The query identifies the photo, which is one of two, by the place it shows."""
+    """A photo in another style. There are two photos, and the query names the place that the right photo shows."""
     (place, other), style = draft.pick("places", 2), draft.one("styles")
     shown = draft.rng.sample([place, other], 2)
     photos = {where: draft.image(Scene(f"A photo of {one(where)}", _walkers(draft))) for where in shown}
@@ -337,7 +337,7 @@ def national_flower(draft: Draft) -> Sequence[Call]:
 
 
 def _street(draft: Draft, name: str) -> tuple[str, str, str]:
-    """An image of a street with three things from a list of the stock, and the name and color of one of them."""
+    """An image of a street with three things from a list of the stock, and one thing's name and color."""
     names, colors = draft.pick(name, 3), draft.pick("colors", 3)
     things = tuple(
         Thing(thing, box, (("color", color),))
@@ -381,7 +381,7 @@ def chart_code(points: Mapping[str, str]) -> str:
 
 
 def on_a_shelf_and_in_all(draft: Draft) -> Sequence[Call]:
-    """The number of things on one shelf, and on all shelves."""
+    """The number of things on one shelf, and the number of things on all shelves together."""
     image, kind, counts = _cupboard(draft)
     shelf = draft.rng.choice(list(counts))
     draft.ask(
@@ -415,7 +415,7 @@ def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
 
 
 def filled_shelves(draft: Draft) -> Sequence[Call]:
-    """The number of things that must be added to make all shelves as full as the fullest."""
+    """The number of things that must be added to make all shelves as full as the fullest shelf."""
     image, kind, counts = _cupboard(draft)
     draft.ask(
         "All three shelves in {image} (the upper, middle and lower shelf) should hold as many {kind} as the one with "

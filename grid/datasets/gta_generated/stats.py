@@ -23,7 +23,7 @@ _LETTERS = "POLC"
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure: GTA's value, our value, and each value divided by its set's number of queries (or None)."""
+    """One figure: GTA's value, our value and, unless `shares` is None, both values per query of their set."""
 
     name: str
     gta: float
@@ -87,7 +87,11 @@ def tables(dataset: GtaGenerated) -> Iterator[Table]:
 
 
 def broken(dataset: GtaGenerated) -> Iterator[str]:
-    """A line for each breach of a rule: references resolve cases, doing nothing does not, and queries name no tools."""
+    """A line for each breach of a rule.
+
+    The rules are that every reference resolves its case and doing nothing does not, that queries name no tools, and
+    that no two cases have the same query.
+    """
     for name, record in dataset.records.items():
         if not record.world.resolved(record.calls[-1].state) or any(call.outcome.failed for call in record.calls):
             yield f"{name}: the reference does not resolve the case"

@@ -65,10 +65,10 @@ class HotpotQAMulti(RecordDataset[Sample]):
     The cases with a given number of questions are drawn with `seed` plus this number.
 
     A case is resolved when all its parts are answered correctly (by HotpotQA's exact match) and in order; `answer_em`
-    and `answer_f1` are means over the parts. A case's cluster is the set of its questions, in any order. By default, a
-    case's demonstrations contain no question that differs from one of the case's questions only in names. Cases in
-    different clusters can share questions (`--stats` shows how often). Confidence intervals therefore hold only for
-    other cases made from the same questions.
+    and `answer_f1` are means over the parts. A case's cluster is the set of its questions, whatever their order. By
+    default, a case's demonstrations contain no question that differs from one of the case's questions only in names.
+    Cases in different clusters can share questions (`--stats` shows how often). Confidence intervals therefore apply
+    only to further cases that are made from the same questions.
 
     Args:
         path: the file, or a folder that contains it.
@@ -76,8 +76,9 @@ class HotpotQAMulti(RecordDataset[Sample]):
         train: the file with questions for demonstrations; without it, half of the questions in `path` are used.
         corpus: JSON Lines with titles and texts to search; without it, the paragraphs of all questions are searched.
         retrieval: how paragraphs are retrieved: by their words, or by the cosine of their embeddings.
-        paragraphs: the number of paragraphs that a search may use (settings for tool robustness have their own number).
-        demonstrations_from: the number of cases, for each number of questions, to draw for demonstrations.
+        paragraphs: the maximum number of paragraphs that a search uses (settings for tool robustness have their own
+            number).
+        demonstrations_from: for each number of questions, how many cases are drawn for demonstrations.
         demonstrations_by: how the 'nearest' solved cases are found: by words, or by the cosine of embeddings.
         demonstrations_hold_out: which solved cases are not used as demonstrations for a case: cases with a question
             that differs from one of the case's questions only in names, or only the case itself.
@@ -124,7 +125,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be parts, invalid paragraphs, and numbers of parts with too few questions."""
+        """Unusable records, invalid paragraphs, and numbers of parts for which there are too few questions."""
         short = [
             Skipped(f"k={number}", f"{self.cases} cases are asked for, but only {len(found)} can be drawn")
             for number, found in self._drawn.items()
@@ -170,8 +171,8 @@ class HotpotQAMulti(RecordDataset[Sample]):
     def cluster(self, case_id: str) -> str:
         """The questions of a case. Cases with the same questions in different orders belong to one cluster.
 
-        The sequence of the parts' types cannot be the cluster, because it determines the number of parts and the
-        regression's control variables.
+        The sequence of the parts' types cannot be the cluster, because this sequence determines the number of
+        parts and the regression's control variables.
         """
         return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
@@ -289,7 +290,7 @@ def _demonstration(sample: Sample) -> Demonstration:
 
 
 def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
-    """HotpotQA's official exact match and F1, averaged over parts; `usage` is None, as no arguments are compared."""
+    """HotpotQA's official exact match and F1, averaged over parts; no arguments are compared, so `usage` is None."""
     pairs = list(zip(parts_of(trajectory.answer, len(wanted)), wanted, strict=True))
     return {
         "usage": None,
@@ -303,7 +304,7 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
 
 @lru_cache(maxsize=4)
 def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
-    """A corpus of the different paragraphs of several pools.
+    """A corpus of the paragraphs of several pools, each paragraph once.
 
     The corpus is searched by embeddings or, if there is no model, by words.
     """
@@ -326,7 +327,7 @@ DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
 
 
 def file_of(key: str, path: str | None) -> Path:
-    """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if neither exists."""
+    """The file at `path` or, if that is a folder, a file in it. Raises ConfigError for `key` if there is no file."""
     paragraphs = "a JSON Lines file with title and text"
     questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
     allowed = paragraphs if key == CORPUS else questions
@@ -348,7 +349,7 @@ def read_pool(key: str, path: Path) -> Pool:
 
     Raises:
         DataError: the file is broken.
-        ConfigError: no question lists a paragraph, or no question can be a part.
+        ConfigError: no question lists a paragraph, or no question can be a part of a case.
     """
     pool = _read(path, *_state(path))
     if not pool.paragraphs:
@@ -457,7 +458,8 @@ def _commonest(skipped: Sequence[Skipped]) -> str:
     return f" (most frequent reason: {reasons[0][0]:.120})" if reasons else ""
 
 
-# The pool of a large file is stored in the user's cache, which is read in seconds; reading the file takes a minute.
+# The pool of a large file is stored in the user's cache, which is read in seconds; reading the file itself takes a
+# minute.
 
 
 _LARGE = 100_000_000
@@ -480,7 +482,7 @@ class Pool(NamedTuple):
 def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
     """The pool of a file. The pool comes from the cache if the file is large, and the file and the code are unchanged.
 
-    Raises DataError if the cache is damaged, and every error that `make` raises.
+    Raises DataError if the cache is damaged; also passes on every error that `make` raises.
     """
     if path.stat().st_size < _LARGE:
         return make(path)

@@ -1,10 +1,10 @@
 """A question as a part of a case: the calls that solve it, with texts made by rules, and their results (B.1.3).
 
-The paper's decompositions were written by a language model and are not released. Here, a bridge question becomes two
-searches. The first search asks for the thing that a span of the question describes; the first paragraph describes this
-thing, and the result is the title of the second paragraph. The second search is the question with this result in place
-of the span. A comparison becomes two searches and a decision. Each search asks for the deciding facts about one of the
-two things, without naming the other; then the results are compared.
+The paper's decompositions were written by a language model and are not released. In this module, a bridge question
+becomes two searches. The first search asks for the thing that a span of the question describes; the first paragraph
+describes this thing, and the result is the title of the second paragraph. The second search is the question with this
+result in place of the span. A comparison becomes two searches and a decision. Each search asks for the deciding facts
+about one of the two things, without naming the other thing; then the results are compared.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from grid.worlds.readers import Evidence, bare
 from grid.worlds.search import COMMONSENSE, QUESTION, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
-"""A question's text in pieces. A number in it stands for the result of the part's call with this index."""
+"""A question's text in pieces. A piece that is a number stands for the result of the part's call with this index."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
-"""A paragraph names a title if it has this share of the title's words, since few texts contain a full title."""
+"""A paragraph names a title if it has this share of the title's words, because few texts contain a full title."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Part:
 
     @cached_property
     def template(self) -> str:
-        """The question's words without its paragraphs' titles. Questions with one template differ only in titles."""
+        """The question's words without its paragraphs' titles. Questions with equal templates differ only in titles."""
         names = sorted({bare(step.title) for step in self.steps} - {""}, key=len, reverse=True)
         return normalised(re.sub("|".join(map(_named, names)), " ", self.question, flags=re.IGNORECASE))
 
@@ -182,7 +182,7 @@ _GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "wo
 _WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
 """The weight of a word. The key says whether the word is in the first paragraph, and whether it is in the second."""
 _MOST = 120
-"""The number of words considered at the start of a question."""
+"""Only this many words at the start of a question are considered."""
 _NEAR = 3
 """Maximum number of words between a noun and its determiner."""
 
@@ -192,8 +192,8 @@ def described(question: str, first: str, second: str) -> tuple[int, int] | None:
 
     Each span that may be removed from the question has a score, which is raised by words that are only in the first
     paragraph and lowered by words that are only in the second. The span with the best score is chosen; if several spans
-    have this score, the first and shortest of them is chosen. The span is then extended by words that belong to it: a
-    determiner, `the director of` a film, and the noun before a relative clause.
+    have this score, the span that starts first is chosen and, if several start there, the shortest. The span is then
+    extended by words that belong to it: a determiner, `the director of` a film, and the noun before a relative clause.
     """
     words = _Words(question)
     totals = [0.0, *accumulate(words.weights(set(terms(first)), set(terms(second))))]
@@ -275,7 +275,7 @@ class _Words:
         return self._text[self.places[place][1] - 1] in ",;:.?!"
 
     def _relates(self, place: int) -> bool:
-        """Whether a relative clause after a noun starts at this word or, if the word is a verb, one word earlier."""
+        """Whether a relative clause after a noun starts at this word or, if this is a verb, one word earlier."""
         at = place - 1 if self.bare[place] in _VERBS else place
         return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
 
@@ -505,9 +505,9 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
     """Draw at most `count` different samples of `objectives` parts.
 
     With one objective, half of the samples are bridge questions and half comparisons, each question once. With several
-    objectives, each sample has i ~ U{0..k} bridge questions (within `bounds`) and otherwise comparisons, in random
-    order. The same question may be in many samples, but only once in each. With the same seed, the paper's script makes
-    the same draws. Repeated samples, and samples whose parts contradict each other, are dropped.
+    objectives, each sample of k questions has i ~ U{0..k} bridge questions (within `bounds`) and k - i comparisons, in
+    random order. The same question may be in many samples, but only once in each. With the same seed, the paper's
+    script makes the same draws. Repeated samples, and samples whose parts contradict each other, are dropped.
     """
     rng = random.Random(seed)
     bridges, comparisons = ([part for part in parts if part.kind == kind] for kind in (BRIDGE, COMPARISON))
@@ -542,7 +542,7 @@ class Constants:
     """The most common answers to the questions for demonstrations; among equally common answers, the first in the file.
 
     `constant_by_function_success` uses, for each part, the most common answer for the last tool of the part's
-    reference: a search (bridge questions) or a comparison. Planners do not know this tool.
+    reference: a search (bridge questions) or a comparison. Planners do not know which tool a reference ends with.
     """
 
     def __init__(self, trainings: Iterable[Part]) -> None:

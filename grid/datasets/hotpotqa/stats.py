@@ -104,7 +104,7 @@ _CONSTANTS = ("constant_success", "constant_by_function_success")
 
 
 async def replayed(world: QuestionWorld, sample: Sample) -> bool:
-    """Whether the reference's calls, and a finish with their results, resolve a case."""
+    """Whether the reference's calls, followed by a finish with the calls' results, resolve a case."""
     return world.resolved((await observed(world, sample))[1])
 
 

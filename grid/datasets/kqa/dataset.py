@@ -52,7 +52,7 @@ ADAPTER = 3
 
 
 class Kqa(QuestionAnswering[Question]):
-    """The base class of both datasets. Each reads a folder with `kb.json`, `train.json` and `val.json`."""
+    """The base class of both datasets. Each dataset reads a folder with `kb.json`, `train.json` and `val.json`."""
 
     notes: ClassVar[tuple[str, ...]] = GLOSSARY
     limit: int | None
@@ -143,9 +143,10 @@ class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json` with `seed`, demonstrations from all of `train.json`.
 
     The drawn questions are balanced by the number of DAG nodes, and so is every prefix of them (`limit`). With `order`
-    file, the questions keep their order in the file. A case is resolved if the answer is the one that the question's
-    program gives, however the planner found it. By default, a case's demonstrations do not include questions of the
-    case's own template. Two questions have the same template if their programs differ only in entities and values.
+    file, the questions keep their order in the file. A case is resolved if the answer equals the result of the
+    question's program, however the planner found the answer. By default, a case's demonstrations do not include
+    questions of the case's own template. Two questions have the same template if their programs differ only in entities
+    and values.
 
     Args:
         demonstrations_from: the number of training questions to draw for demonstrations, also balanced by DAG nodes.
@@ -223,7 +224,7 @@ _log = logging.getLogger(__name__)
 
 
 def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[], Executor]) -> dict[str, str]:
-    """For the id of each question with a fault, the reason why its program does not give its answer.
+    """Maps the id of each question with a fault to the reason why the question's program does not give its answer.
 
     The first time, all programs are run, several thousand per second. Later, the reasons come from the user's cache as
     long as both files and the code are unchanged. Raises DataError if the cache is damaged.
@@ -274,7 +275,7 @@ def generate(target: Path, seed: int) -> None:
 
 
 def unseen(holds: world.WorldStock, seed: int) -> set[str]:
-    """Draw the attributes and relations that no training question uses: the same share of both."""
+    """Draw the attributes and relations that no training question uses: an equal share of each of the two."""
     rng = random.Random(derive_seed(seed, "unseen"))
     parts = ("attributes", "relations")
     keys = [sorted({key for cls in holds.classes.values() for key in getattr(cls, part)}) for part in parts]
@@ -284,7 +285,7 @@ def unseen(holds: world.WorldStock, seed: int) -> set[str]:
 def _questions(
     facts: Facts, holds: world.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
 ) -> list[Question]:
-    """The questions of one split: a sample balanced by nodes, then depth, then last function."""
+    """The questions of one split: a sample balanced by number of nodes, then depth, then last function."""
     words, rng = load_words(holds), random.Random(seed)
     maker = Questions(facts, words, Phrases(facts, words, holds, run, rng), rng)
     pool = _pool(maker, run, size, known)
@@ -293,7 +294,7 @@ def _questions(
 
 
 def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program]) -> list[Question]:
-    """Make questions with answers until each bin has `CHOICE` times its share; skip `known` texts and DAGs."""
+    """Make questions with answers until each bin has `CHOICE` times its share; skip texts and DAGs in `known`."""
     found: list[Question] = []
     full: Counter[str] = Counter()
     wanted = CHOICE * size // len(bins(KQA))

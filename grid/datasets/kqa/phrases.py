@@ -98,7 +98,7 @@ class Phrases:
         return self.rng.choice([(concept, known.plural), *known.also.items()])
 
     def any_of(self, facts: Sequence[Fact]) -> Fact:
-        """One of the facts, with the same probability for each key. Raises Dead if there are no facts."""
+        """One of the facts, drawn so that each key is equally likely. Raises Dead if there are no facts."""
         keys = list(dict.fromkeys(fact.name for fact in facts))
         if not keys:
             raise Dead
@@ -132,12 +132,12 @@ class Phrases:
         return Phrase(text, tree, target, start.clauses + (not _NOMINAL.fullmatch(template)))
 
     def _wordings(self, fact: Relation) -> list[str]:
-        """The wordings that describe a fact's own entity in terms of its other entity."""
+        """The wordings that describe the entity to which a fact belongs in terms of the fact's other entity."""
         words = self.words.relations[fact.name]
         return words.object if fact.direction == "backward" else words.subject
 
     def described(self, target: str, clauses: Sequence[Clause], concept: str) -> Phrase:
-        """As in 'The film directed by A ...'. Raises Dead if other entities also fulfil the clauses."""
+        """A phrase such as 'The film directed by A ...'. Raises Dead if other entities also fulfil the clauses."""
         phrase = self.set_of(target, clauses, concept, plural=False)
         if self.names(phrase.tree) != {self.facts.name[target]}:
             raise Dead
@@ -146,7 +146,10 @@ class Phrases:
     def set_of(
         self, target: str, clauses: Sequence[Clause], concept: str, join: str = "And", plural: bool = True
     ) -> Phrase:
-        """As in 'Films directed by A ...': a concept's entities that fulfil all clauses (`Or`: any relation clause)."""
+        """A phrase such as 'Films directed by A ...', for all entities of a concept that fulfil the clauses.
+
+        If `join` is `Or`, an entity need fulfil only one of the relation clauses, but all attribute clauses.
+        """
         sources = [clause.source for clause in clauses if clause.source]
         filters = [clause for clause in clauses if not clause.source]
         if len(sources) > 1:

@@ -158,7 +158,7 @@ def depth(program: Sequence[ProgramStep]) -> int:
 
 
 def breadth(program: Sequence[ProgramStep]) -> float:
-    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree has repeated steps several times."""
+    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree contains shared steps several times."""
     return len(program) / depth(program)
 
 
@@ -187,7 +187,7 @@ def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:
 
 
 def problems(world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
-    """One line for every rule that the stock breaks; empty if the stock is sound."""
+    """A line for each place where the stock breaks a rule; empty if the stock is sound."""
     found = [
         f"concept {name}: unknown parent {c.parent}"
         for name, c in world.concepts.items()
@@ -360,8 +360,8 @@ def sample(
 
     The questions are balanced by the number of DAG nodes.
 
-    A program runs only when its question is drawn, so few of a large split's programs run. If the program of a drawn
-    question fails, the question is skipped.
+    A program runs only when its question is drawn, so only a few programs of a large split run. If the program of a
+    drawn question fails, the question is skipped.
     """
     skipped: list[Skipped] = []
 
@@ -454,7 +454,7 @@ class Facts:
         }
 
     def _ancestors(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """The names of the concepts and of all their superconcepts, nearest first."""
+        """The names of the concepts and of all their superconcepts, the nearest first."""
         found: list[str] = []
         pending = list(ids)
         while pending:
@@ -464,7 +464,7 @@ class Facts:
         return tuple(found)
 
     def kind(self, identity: str) -> str:
-        """A short word for an entity: the concept `person`, or the concept just below a root concept (film, city)."""
+        """A short word for an entity: the concept `person`, or the concept just below a root, such as film or city."""
         concepts = self.concepts[identity]
         return concepts[-1] if concepts[-1] == "person" or len(concepts) == 1 else concepts[-2]
 
@@ -488,7 +488,7 @@ class Facts:
 
     @cached_property
     def leading(self) -> dict[str, list[Relation]]:
-        """Each entity's identifying facts, in which the other entity has the relation to this entity only."""
+        """Each entity's identifying facts: facts whose other entity has the fact's relation to this entity only."""
         return {
             identity: [
                 fact
@@ -543,7 +543,7 @@ def _first(qualifiers: dict[str, list[dict[str, Any]]]) -> Qualifiers:
 class Clause:
     """A text after a noun.
 
-    `source` finds all entities for which the text is true; if it is None, `filters` filter a set.
+    `source` finds all entities for which the text is true; if `source` is None, `filters` filter a set.
     """
 
     text: str

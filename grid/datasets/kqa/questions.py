@@ -62,21 +62,21 @@ class Questions:
         return self.makers[function]()
 
     def query_name(self) -> Draft:
-        """As in 'Who is the director of ...?'."""
+        """A question such as 'Who is the director of ...?'."""
         target = self.rng.choice(self.everyone)
         phrase = self.one(target, plain=False)
         frame = "who" if "person" in self.facts.concepts[target] else "what"
         return Draft(self.frame(frame, e=phrase.text), phrase.tree.then("QueryName"))
 
     def count(self) -> Draft:
-        """As in 'How many films ... are there?'."""
+        """A question such as 'How many films ... are there?'."""
         phrase = self.several(self.rng.choice(self.everyone))
         if len(self.phrases.names(phrase.tree)) == 1 and self.rng.random() < 0.7:
             raise Dead
         return Draft(self.frame("count", s=phrase.text), phrase.tree.then("Count"))
 
     def select_among(self) -> Draft:
-        """As in 'Which of the films ... is the longest?', or the same with a list of entities."""
+        """A question such as 'Which of the films ... is the longest?', or a similar one with a list of entities."""
         target, key = self.sized()
         self.asked = key
         superlative = self.rng.choice(["largest", "smallest"])
@@ -100,7 +100,7 @@ class Questions:
         return Draft(self.frame("among", {"p": predicate}, s=phrase.text), tree)
 
     def select_between(self) -> Draft:
-        """As in 'Who is taller, ... or ...?'."""
+        """A question such as 'Who is taller, ... or ...?'."""
         if self.rng.random() < 0.35:
             left, right, key = self.pair_of_one()
         else:
@@ -121,7 +121,7 @@ class Questions:
         return Draft(text, tree)
 
     def pair_of_one(self) -> tuple[Phrase, Phrase, str]:
-        """Two phrases with the same start, and a quantity that both entities have.
+        """Two phrases that start from the same entity, and a quantity that the entities of both phrases have.
 
         The DAG merges the steps that the tree repeats.
         """
@@ -139,7 +139,7 @@ class Questions:
         return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
-        """Phrases for entities, each of which is the only object of one relation of the start's entity."""
+        """Phrases for entities that are each the only object of a relation of the start's entity."""
         found = []
         for fact in self.facts.relations[start.target]:
             words = self.words.relations[fact.name].object
@@ -150,7 +150,7 @@ class Questions:
         return found
 
     def query_attr(self) -> Draft:
-        """As in 'When was ... born?'."""
+        """A question such as 'When was ... born?'."""
         target = self.rng.choice(self.everyone)
         fact = self.pick([f for f in self.facts.single(target) if self.words.attributes[f.name].ask])
         self.asked = fact.name
@@ -159,7 +159,7 @@ class Questions:
         return Draft(text, phrase.tree.then("QueryAttr", fact.name))
 
     def query_attr_under_condition(self) -> Draft:
-        """As in 'What was the population of ... in 2010?'."""
+        """A question such as 'What was the population of ... in 2010?'."""
         target = self.rng.choice(self.everyone)
         fact, key, tree, phrase = self.under_condition(target, lambda f, k: k in self.words.attributes[f.name].at)
         asked = {"q": dict(fact.qualifiers)[key].text}
@@ -182,7 +182,7 @@ class Questions:
         return fact, key, phrase.tree.then("QueryAttrUnderCondition", fact.name, key, value), phrase
 
     def query_attr_qualifier(self) -> Draft:
-        """As in 'When did ... have a population of ...?'."""
+        """A question such as 'When did ... have a population of ...?'."""
         target = self.rng.choice(self.everyone)
         facts = self.facts.attributes[target]
         found = [(f, key) for f in facts for key, _ in f.qualifiers if key in self.words.attributes[f.name].when]
@@ -196,7 +196,7 @@ class Questions:
         return Draft(text, phrase.tree.then("QueryAttrQualifier", fact.name, fact.value.text, key))
 
     def query_relation(self) -> Draft:
-        """As in 'How is ... related to ...?'."""
+        """A question such as 'How is ... related to ...?'."""
         subject = self.rng.choice(self.everyone)
         fact = self.phrases.any_of([f for f in self.facts.relations[subject] if f.direction == "forward"])
         left, right = self.one(subject), self.one(fact.other)
@@ -205,7 +205,7 @@ class Questions:
         )
 
     def query_relation_qualifier(self) -> Draft:
-        """As in 'When did ... join ...?'."""
+        """A question such as 'When did ... join ...?'."""
         subject = self.rng.choice(self.everyone)
         facts = [f for f in self.facts.relations[subject] if f.direction == "forward"]
         fact = self.phrases.any_of([f for f in facts if self.words.relations[f.name].when])
@@ -216,7 +216,7 @@ class Questions:
         return Draft(text, Tree("QueryRelationQualifier", (fact.name, key), (left.tree, right.tree)))
 
     def verify(self, kind: str) -> Draft:
-        """As in 'Was ... born before 1950?'; half of the statements are true."""
+        """A question such as 'Was ... born before 1950?'; half of the statements are true."""
         target = self.rng.choice(self.everyone)
         if kind == "quantity" and self.rng.random() < 0.4:
             return self.verify_under_condition(target)
@@ -230,7 +230,7 @@ class Questions:
         return Draft(text, phrase.tree.then("QueryAttr", fact.name).then(*step))
 
     def verify_under_condition(self, target: str) -> Draft:
-        """As in 'Did more than ... people live in ... in 2010?'."""
+        """A question such as 'Did more than ... people live in ... in 2010?'."""
         fact, key, tree, phrase = self.under_condition(target, lambda f, k: k in self.words.attributes[f.name].check_at)
         wordings, bound, step = self.checked(fact, self.words.attributes[fact.name].check_at[key], "quantity")
         filled = {"v": bound, "q": dict(fact.qualifiers)[key].text}
@@ -298,7 +298,7 @@ class Questions:
     def peers(self, concept: str, key: str) -> list[str]:
         """Those entities of a concept that have exactly one value of an attribute.
 
-        Raises Dead if there are fewer than five.
+        Raises Dead if there are fewer than five such entities.
         """
         found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:

@@ -46,7 +46,7 @@ def shapes(questions: Sequence[Question]) -> Table:
 
 
 def by_nodes(dataset: Kqa) -> Table:
-    """The number of questions by DAG nodes."""
+    """The number of questions in each bin of the number of DAG nodes."""
     table = Table("nodes", "test", "training", title="by DAG nodes")
     parts = [Counter(bin_of(len(q.dag)) for q in part) for part in (dataset.questions.values(), dataset.trainings)]
     for name in bins(KQA):

@@ -1,4 +1,4 @@
-"""The synthetic world, built from the stock with a seed, in KQA Pro's `kb.json` format; and words for its facts."""
+"""The synthetic world in KQA Pro's `kb.json` format, built from the stock with a seed, and words for its facts."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _Builder:
         return {"type": "date", "value": _day(year, rng)} if dated else {"type": "year", "value": year}
 
     def _relate(self, owner: str, relation: str, spec: RelationSpec, rng: random.Random) -> None:
-        """Give objects to a share (`spec.share`) of the class's entities to which the spec applies."""
+        """Give objects of the relation to a share (`spec.share`) of the class's entities to which the spec applies."""
         pool = [entity for entity in self.entities.values() if spec.among in entity.concepts]
         taken: set[str] = set()
         for subject in self.by_class[owner]:
@@ -213,13 +213,13 @@ class _Builder:
 
 
 def _quantity(low: int, high: int, step: int, rng: random.Random) -> int:
-    """Draw a quantity; in wide ranges, its logarithm is drawn evenly, as with sizes in the real world."""
+    """Draw a quantity; in a wide range, its logarithm is uniformly distributed, as for sizes in the real world."""
     drawn = low * (high / low) ** rng.random() if high > 20 * low else rng.uniform(low, high)
     return max(low, round(drawn / step) * step)
 
 
 def _drifted(value: dict[str, Any], step: int, rng: random.Random) -> dict[str, Any]:
-    """The quantity at another time, which differs by up to a third."""
+    """The quantity's value at another time, which differs from `value` by up to a third."""
     return value | {"value": max(step, round(value["value"] * rng.uniform(0.75, 1.33) / step) * step)}
 
 
@@ -328,7 +328,8 @@ def read(name: str) -> dict[str, Any]:
     return loaded
 
 
-# The wordings about the world of `kqa_synthetic`. Some are written one by one; others are made from patterns.
+# The wordings about the world of `kqa_synthetic`. Some wordings are written one by one; others are made from
+# patterns.
 
 
 Operator = Literal["=", "<", ">", "!="]
@@ -347,7 +348,7 @@ _SCALES: Mapping[Scale, tuple[str, str, str, str]] = {
     "long": ("longer", "shorter", "longest", "shortest"),
     "great": ("greater", "smaller", "greatest", "smallest"),
 }
-"""Words for comparing quantities: {higher}, {lower}, {highest} and {lowest} in patterns."""
+"""Words for comparing quantities, which replace {higher}, {lower}, {highest} and {lowest} in patterns."""
 ANY = "*"
 """A key in patterns that stands for every qualifier for which the pattern has no wordings of its own."""
 _NAMED = {"string": "string", "quantity": "quantity"}
@@ -383,7 +384,7 @@ class Relation(_Strict):
 
 
 class _RawAttribute(Attribute):
-    """An attribute as in the file, with the words that replace the attribute's key and their uses in patterns."""
+    """An attribute as in the file, with the words that replace the attribute's key and how patterns use these words."""
 
     names: list[str] = []
     things: list[str] = []
@@ -426,8 +427,8 @@ class _RelationFile(_Strict):
 class Words(_Strict):
     """All wordings: `attributes`, `relations`, `qualifiers`, `units` in the plural, and frames of whole questions.
 
-    `singular` maps counted things to the words for one of them. `called` maps each attribute and each relation to the
-    nouns, participles and verbs that replace its name.
+    `singular` maps the word for several things to the word for one of them. `called` maps each attribute and each
+    relation to the nouns, participles and verbs that replace its name.
     """
 
     attributes: dict[str, Attribute]
@@ -440,7 +441,7 @@ class Words(_Strict):
 
 
 def load_words(world: WorldStock) -> Words:
-    """The wordings in `attributes.yaml`, `relations.yaml` and `frames.yaml`, and those made from `patterns.yaml`."""
+    """The wordings in `attributes.yaml`, `relations.yaml` and `frames.yaml`, and wordings made from `patterns.yaml`."""
     attributes = _AttributeFile.model_validate(read("attributes"))
     relations = _RelationFile.model_validate(read("relations")).relations
     patterns = _Patterns.model_validate(read("patterns"))

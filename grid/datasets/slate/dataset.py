@@ -71,7 +71,7 @@ class Slate(RecordDataset[CaseRecord]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The questions that an evaluator decides: whether texts mean the same thing, if configured; otherwise none."""
+        """The questions that an evaluator decides: if configured, whether texts mean the same thing; otherwise none."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
@@ -220,7 +220,10 @@ def _complexities(count: int, rng: random.Random) -> list[Complexity]:
 def _deal(
     stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
 ) -> Iterator[tuple[Stock, str]]:
-    """Rounds of all workflows for a user and complexity, with their stocks; each round has a new random order."""
+    """Endless rounds of all workflows for a user and complexity; each workflow comes with its stock.
+
+    Each round has a new random order.
+    """
     deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
     if not deck:
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")

@@ -47,7 +47,7 @@ DRAWS = 300
 """Maximum number of times that a workflow's values are drawn until its conditions are met."""
 SLOT = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
 OUTPUT = re.compile(r"(\d+\.\d+)\.(\w+)")
-# An output in a condition; it is replaced by a name that starts with a letter and has no dots, as expressions require.
+# A reference to an output in a condition; its replacement starts with a letter and has no dots, as expressions require.
 _IN_CONDITION = re.compile(r"(?<![\w.])(\d+)\.(\d+)\.([a-z]\w*)")
 
 
@@ -62,7 +62,7 @@ class Draft:
         stock: the category.
         workflow: the name of one of the category's workflows.
         shop: the shop of the seed.
-        rng: the generator of all draws.
+        rng: the random generator for all draws.
 
     Raises:
         DraftError: a value, a rule or an argument's type is wrong, or none of `DRAWS` draws meets the conditions.
@@ -194,7 +194,7 @@ class Draft:
 
 
 def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
-    """The last call; while under half of the other calls lead to chosen calls, another aim's last call is added."""
+    """The last call, and further aims' last calls until the chosen calls depend on at least half of the other calls."""
     made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
     resolving, leading = list[str](), set[str]()
     for place in reversed(final_steps(made)):

@@ -53,7 +53,7 @@ This file is taken from agent-grid's source code as it stands (licence: Apache-2
 
 
 def simulator_tables(dataset: Slate) -> list[dict[str, Any]]:
-    """A record for each case: the calls with their outcomes, tools with the same function, and the default outcome.
+    """A record for each case: its calls with their outcomes, equivalent tools, and the default outcome.
 
     Arguments are concrete: references in the plan are replaced by earlier outcomes. The tools listed under
     `same_function` repeat a tool that the case calls; their `arguments` map their own argument names to that tool's
@@ -150,10 +150,12 @@ def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
 
 
 def generator_of(dataset: Slate) -> Any:
-    """The settings and code that generated the data. For a folder, the generator in its manifest, or None.
+    """The settings and the code that generated the data.
+
+    For a folder, the generator in its manifest, or None.
 
     Raises:
-        DataError: a data file differs from the exported file.
+        DataError: a data file has changed since it was exported.
     """
     if dataset.path is None:
         code = digest_of(generate)
@@ -182,7 +184,7 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
     The figures of a generated SLATE are shown next to the figures of other library `seeds`.
 
     Raises:
-        DataError: a file of an exported folder differs from the exported file.
+        DataError: a file in an exported folder has changed since it was exported.
     """
     made = generator_of(dataset)
     sets = [dataset]
@@ -267,7 +269,7 @@ def head(cases: int, own: bool) -> str:
 
 
 def again(dataset: Slate) -> str:
-    """A text with the number of contradictions between cases and the shop, and the number of outcomes."""
+    """A text with the number of contradictions between cases and the shop, and the number of the cases' outcomes."""
     cases = list(dataset.records.values())
     found = contradictions(cases, load_all(), shop(dataset.library_seed))
     return f"{len(found)} in {sum(len(case.outcomes()) for case in cases)} outcomes"

@@ -29,7 +29,7 @@ _OFFERED = 50
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: its meaning, its value, and its target (`least`, `most`). Not every figure has a target."""
+    """One figure: its meaning, its value, and its target, if any (at least `least`, at most `most`)."""
 
     name: str
     value: float
@@ -62,7 +62,7 @@ def figures(dataset: Slate) -> list[Figure]:
 def groups(dataset: Slate) -> list[Iterator[Figure]]:
     """The figures, grouped by subject.
 
-    If the set is too small, a group raises ValueError, IndexError or ZeroDivisionError.
+    If the dataset is too small, a group raises ValueError, IndexError or ZeroDivisionError.
     """
     tools, cases = dataset.tool_records, list(dataset.records.values())
     return [_styles(tools, cases), _sources(tools, cases), _queries(cases), _sizes(cases), _retrieved(dataset)]
@@ -104,7 +104,7 @@ def separated(
     Args:
         texts: one text per item; the stems of the text's words are features (TF-IDF). If there are no texts, only
             shapes are used.
-        shapes: further features (items, features), standardised here.
+        shapes: further features, with the shape (items, features); this function standardises them.
         labels: booleans (items).
         groups: the group of each item; all items of a group are in the same fold.
     """
@@ -157,7 +157,10 @@ def _is_derived(name: str, description: str) -> bool:
 
 
 def told_by_word(substeps: Sequence[tuple[str, bool]], groups: Sequence[str]) -> float:
-    """How often a substep's first word predicts whether it has a call, learned from other workflows (five folds)."""
+    """How often a substep's first word predicts whether the substep has a call.
+
+    The predictions are learned from other workflows (five folds).
+    """
     names = sorted(set(groups))
     right = []
     for fold in range(FOLDS):
@@ -188,7 +191,7 @@ class _Output:
 
 
 def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether the descriptions determine which earlier result an argument takes as its value."""
+    """Whether the descriptions determine from which earlier result an argument takes its value."""
     other, choices, found, needing = 0, list[int](), list[bool](), set[str]()
     for case in cases:
         earlier: list[_Output] = []
@@ -277,7 +280,7 @@ def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _retrieved(dataset: Slate) -> Iterator[Figure]:
-    """The share of the references' tools that BM25 offers, which no planner can exceed."""
+    """The share of the references' tools that BM25 offers; this share is an upper limit for every planner."""
     index = BM25(top_k=_OFFERED).index(dataset.tools)
     per_case = []
     for case in dataset.records.values():

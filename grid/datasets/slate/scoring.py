@@ -10,8 +10,8 @@ it was not reached, or if its answer could not be read; such a substep counts as
 exist is wrong. Cases that are left out also count as wrong, unless --subset is given.
 
 - Execution success rate: the share of cases in which the outcomes of all substeps in the case's `resolution` were
-  obtained, by whatever calls. Calls are compared with the simulator's entries. Dates, numbers and texts that mean the
-  same thing in different forms are equal, and so are tools with the same function.
+  obtained, no matter by which calls. Calls are compared with the simulator's entries. Dates, numbers and texts that
+  mean the same thing in different forms are equal; tools with the same function are equal too.
 - Tool match rate: of a case's substeps that need a tool, the share at which the reference's tool was called; averaged
   over cases.
 - Action identification accuracy: the share of a case's substeps at which a tool was called if one was needed, or no
@@ -255,7 +255,7 @@ def summary(cases: Mapping[str, ScoredCase], predictions: Mapping[str, Calls], s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return the exit status: 0, or 2 if something cannot be read."""
+    """Return the exit status: 0, or 2 if the data or the predictions cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("predictions", type=Path, help="the predictions, a JSON Lines file")
     parser.add_argument("--data", type=Path, default=Path(__file__).parent, help="the exported folder (default: here)")

@@ -60,7 +60,7 @@ TOOL_CATEGORIES = (
     "Marketplace Integration",
     "Content Management",
 )
-# Ranges for (steps, substeps per step, substeps in total, calls) after egb_slate appendix D, figures 10 and 12. The
+# Ranges for (steps, substeps per step, substeps in total, calls), based on egb_slate appendix D, figures 10 and 12. The
 # total is higher than in the appendix's prompts (8 to 12 for complex), which could not yield the 13.6 substeps per case
 # of table 5.
 SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
@@ -76,9 +76,10 @@ class _Strict(BaseModel):
 
 
 class Neighbour(_Strict):
-    """A tool that no plan uses. The tool is similar to its host or, if `equivalent`, has the host's function.
+    """A tool that no plan uses.
 
-    `arguments` maps a name to (type, description). An equivalent tool returns its host's `results`.
+    The tool is similar to its host, a tool that plans use; if `equivalent`, it has the host's function. `arguments`
+    maps a name to (type, description). An equivalent tool returns its host's `results`.
     """
 
     description: str
@@ -154,7 +155,7 @@ def load(path: Path) -> Stock:
 
 
 def load_pools(path: Path = STOCK / "pools.yaml") -> dict[str, tuple[str, ...]]:
-    """The pools of strings by name; `pool NAME` draws from one of them."""
+    """The pools of strings by name; `pool NAME` draws from the pool with this name."""
     pools: dict[str, list[str]] = read_stock(path)
     return {name: tuple(strings) for name, strings in pools.items()}
 
@@ -331,7 +332,7 @@ class Shop:
     Args:
         seed: the library's seed; the same seed gives the same shop.
         texts: the contents of `stock/shop.yaml`.
-        pools: the strings from which a book may draw.
+        pools: the pools of strings, by name, from which a book may draw.
     """
 
     def __init__(self, seed: int, texts: Mapping[str, Any], pools: Mapping[str, tuple[str, ...]]):
@@ -354,7 +355,10 @@ class Shop:
 
     @cached_property
     def index(self) -> dict[str, Record]:
-        """Every record by each of its keys. Only things have names as keys; people have keys such as addresses."""
+        """Every record by each of its keys.
+
+        Only things have names as keys; people have keys such as email addresses.
+        """
         keyed: list[tuple[Sequence[Record], tuple[str, ...]]] = [
             (self.suppliers, ("id", "email")),
             (self.products, ("sku", "name")),

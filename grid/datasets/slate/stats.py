@@ -97,7 +97,7 @@ def statistics(dataset: Slate) -> list[Statistic]:
 
 
 def _distinct(known: tuple[str, ...], found: Iterable[str]) -> int:
-    """The number of known names that occur; -1 if an unknown name occurs."""
+    """The number of known names among those found; -1 if an unknown name is among them."""
     names = set(found)
     return len(names) if names <= set(known) else -1
 
@@ -286,7 +286,7 @@ def _shape_problems(workflow: Workflow) -> Iterator[str]:
 
 
 def _overtaken(stock: Stock, workflow: Workflow) -> Iterator[str]:
-    """A line for each call that reports an amount changed by an earlier call, since outcomes ignore such changes."""
+    """A line for each call that reports an amount that an earlier call has changed; outcomes ignore such changes."""
     told: dict[tuple[str, str], str] = {}
     for place, substep in workflow.calls():
         tool = stock.tools.get(substep.call or "")
@@ -316,8 +316,8 @@ def names_tool(text: str, tool: str) -> bool:
 def contradictions(cases: Sequence[CaseRecord], stocks: Sequence[Stock], shop: Shop) -> list[str]:
     """One line for each contradiction between a case and the shop.
 
-    Every outcome is computed again from the call's arguments. All customers and orders that a query mentions must
-    belong to one customer.
+    Every outcome is compared with the outcome computed again from the call's arguments. All customers and orders that a
+    query mentions must belong to one customer.
     """
     by_category = {stock.query_category: stock for stock in stocks}
     return [

@@ -224,7 +224,10 @@ class Tau2(FileDataset[_Record]):
 
 
 def _reference(world: Tau2World) -> Reference:
-    """The gold actions in order. A gold action that a tool refuses is listed as failing, but is still right."""
+    """The gold actions in order.
+
+    A gold action that a tool refuses is listed in `failing`, but still counts as right.
+    """
     calls = {str(place): ToolCall(one.name, one.arguments) for place, one in enumerate(world.task.actions)}
     failing, databases = set[str](), world.start().databases
     for place, one in enumerate(world.task.actions):
@@ -242,7 +245,7 @@ def _over(version: Version, data: Mapping[str, Any]) -> Version:
 
 @cache
 def _databases(where: Path, of: Domain) -> Databases:
-    """A domain's databases, which are read once per process because airline's have 7 MB."""
+    """A domain's databases, which are read once per process because those of the airline domain have 7 MB."""
     agent = Version(records.database(where / next(f for f in FILES[of.name] if f.startswith("db.")), of.db))
     user = Version(records.database(where / "user_db.toml", of.user_db)) if of.user_db else None
     return Databases(agent, user)
@@ -295,7 +298,7 @@ def _spec(name: str, given: Mapping[str, Any], category: str) -> ToolSpec:
 
 
 def plain(schema: Any, definitions: Mapping[str, Any], level: int = 0) -> Any:
-    """A schema without references and alternatives; the first alternative that is not null is kept."""
+    """A schema without references and alternatives; of several alternatives, the first that is not null is kept."""
     if not isinstance(schema, dict) or level > _MOST_DEPTH:
         return schema
     if isinstance(where := schema.get("$ref"), str):
@@ -342,9 +345,9 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """reward, reward_parts and success, with a judge's verdicts on the task's statements.
+    """reward, reward_parts and success, to which a judge's verdicts on the task's statements contribute.
 
-    If there is a plan, also plan_*.
+    If there is a plan, its scores (`plan_*`) are added.
     """
     plan = await judged(trajectory, evaluator)
     return {**plan, **await _stated(world, trajectory, evaluator)}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# A τ²-bench task as in its files, and the parts of it that are run with the package's tools.
+# A τ²-bench task as in the benchmark's files, and the parts of the task that are run with the package's tools.
 
 
 # The state of a τ²-bench task.
@@ -160,7 +160,7 @@ def _missing() -> ConfigError:
 
 @contextmanager
 def _without_dotenv() -> Iterator[None]:
-    """Keep the package from loading the nearest `.env` file in its parent folders into the environment."""
+    """Keep the package from loading a `.env` file that it finds in its parent folders into the environment."""
     before = os.environ.get(_NO_DOTENV)
     os.environ[_NO_DOTENV] = "1"
     try:
@@ -182,7 +182,8 @@ def _without_dotenv() -> Iterator[None]:
 class Version:
     """A database, stored as changes to `base`.
 
-    `records` has the changed records by table and key (None: deleted), `parts` the changed fields that are not tables.
+    `records` has the changed records by table and key (None: deleted), and `parts` has the changed fields that are not
+    tables.
     """
 
     base: BaseModel
@@ -232,7 +233,10 @@ class Version:
 
 
 class Table(MutableMapping[str, Any]):
-    """One table: a version's records hide the base's records with the same keys; `writing` copies every record read."""
+    """One table: a version's records hide the base's records with the same keys.
+
+    With `writing`, each record read is copied.
+    """
 
     def __init__(self, base: Mapping[str, Any], over: Mapping[str, Any], writing: bool) -> None:
         self._base, self._over, self._writing = base, over, writing
@@ -246,7 +250,7 @@ class Table(MutableMapping[str, Any]):
         return self._over[key] if key in self._over else self._base.get(key)
 
     def __getitem__(self, key: str) -> Any:
-        """A record; raises KeyError."""
+        """A record; raises KeyError if there is no record with this key."""
         found = self._own[key] if key in self._own else self._before(key)
         if found is None:
             raise KeyError(key)
@@ -265,7 +269,7 @@ class Table(MutableMapping[str, Any]):
         self._own[key] = None
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is such a record."""
+        """Whether there is a record with this key."""
         return isinstance(key, str) and (self._own[key] if key in self._own else self._before(key)) is not None
 
     def __iter__(self) -> Iterator[str]:
@@ -298,7 +302,7 @@ PROPERLY: tuple[Ended, ...] = ("agent_stop", "user_stop")
 
 
 class Databases(NamedTuple):
-    """The agent's database and, if the user has one, the user's."""
+    """The agent's database and, if there is one, the user's database."""
 
     agent: Version
     user: Version | None = None
@@ -387,7 +391,8 @@ class Assertion(FunctionCall):
 class Task:
     """One task. First the databases are updated with `data` and `user_data`; then the functions in `begins` are run.
 
-    The user's player gets `persona` and `instructions`; a solo agent gets `ticket`. A text that a task lacks is empty.
+    The model that plays the user gets `persona` and `instructions`; a solo agent gets `ticket`. A text that a task
+    lacks is empty.
     """
 
     id: str
@@ -434,8 +439,8 @@ class Called(NamedTuple):
 def run(domain: Domain, databases: Databases, call: FunctionCall, in_step: bool = True) -> Called:
     """Run a tool or another function that a task names; with `in_step`, synchronize the databases afterwards.
 
-    The function may raise any error. The call has then failed, but changes made before the error are kept, as in the
-    package.
+    If the function raises an error of any kind, the call has failed, but changes made before the error are kept, as in
+    the package.
     """
     agent = databases.agent.working(_writes(domain, call))
     user = databases.user.working(writing=True) if databases.user else None

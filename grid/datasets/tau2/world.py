@@ -296,7 +296,10 @@ def folders(path: str | None, name: DomainName, talks: bool) -> Folders:
 
 
 def base_ids(where: Path) -> list[str] | None:
-    """The ids of a domain's base split, which published figures use; None if no file defines it. Raises DataError."""
+    """The ids of a domain's base split, which published figures use; None if no file defines it.
+
+    Raises DataError if the file cannot be read or does not have the expected form.
+    """
     file = where / _SPLIT
     if not file.is_file():
         return None
@@ -324,7 +327,7 @@ def database(file: Path, model: Any) -> Any:
 
 
 def text_of(file: Path) -> str:
-    """A policy's or a guideline's text. Raises DataError."""
+    """A policy's or a guideline's text. Raises DataError if the file is too large or is not UTF-8."""
     try:
         if file.stat().st_size > _MOST_TEXT:
             raise DataError(file, None, f"the file has more than {_MOST_TEXT:,} bytes")
@@ -494,7 +497,7 @@ TICKET = (
 
 
 def scenario(guidelines: str, task: Task) -> tuple[str, ...]:
-    """The texts for the user's player: the data's guidelines, the persona (if there is one), and the instructions."""
+    """The texts for the model that plays the user: the data's guidelines, any persona, and the instructions."""
     persona = ("Persona:", task.persona) if task.persona else ()
     return (guidelines, *persona, "Instructions:", *_users_instructions(task))
 

@@ -230,7 +230,7 @@ class TrajectBench(RecordDataset[Record]):
     def tools(self) -> Mapping[str, ToolSpec]:
         """All domains' tools.
 
-        A tool's category is the configured domain if it has the tool, else the tool's first domain.
+        A tool's category is the configured domain if this domain has the tool, otherwise the tool's first domain.
         """
         found = self._read.tools
         return self._library(self.domain) if self.domain else MappingProxyType(found.specs)
@@ -461,7 +461,7 @@ _MOST = 20  # maximum number of parameters that a message names
 
 @plain_dataclass(frozen=True)
 class RecordedTools(LookupSimulator):
-    """A call that equals a recorded step returns the step's output; any other returns an error without correct values.
+    """A call that equals a recorded step returns the step's output; other calls return an error without correct values.
 
     The lookup simulator's rules decide which calls are equal. If the recorded output is a failure, the call also fails,
     and the state records that the call was made. `tools` is the library.
@@ -499,7 +499,7 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
 
     Two kinds of arguments are not compared, because planners cannot know them: arguments that the tool does not
     declare, and arguments that the tool requires but the record lacks. Entries with fewer arguments of these two kinds
-    come first, so that a call is matched with the entry that compares most of its arguments.
+    come first, so that a call is matched with the entry that compares the most arguments.
     """
     found: dict[str, Entry] = {}
     for place, step in steps.items():

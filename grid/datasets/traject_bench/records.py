@@ -104,7 +104,10 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
 
 
 def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
-    """The parameters under a key, with a space or `_` in it (`required_parameters`); None if they are not a list."""
+    """The parameters under a key, which files write with `_` (`required_parameters`) or a space.
+
+    None if they are not a list.
+    """
     for name in (f"{key}_parameters", f"{key} parameters"):
         if row.get(name) is not None:
             return row[name] if isinstance(row[name], list) else None

@@ -35,8 +35,8 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
 }
 """For each domain, the number of tools in table 8, and of simple, hard and sequential queries in table 9.
 
-Table 8 has "Mews Media", table 9 "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text (§3.2.2)
-has 1,228 and 5,670.
+Table 8 has "Mews Media", and table 9 has "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text
+(§3.2.2) has 1,228 and 5,670.
 """
 
 
@@ -48,7 +48,10 @@ class Found(NamedTuple):
 
 
 def tools(root: Path) -> dict[str, Found]:
-    """The numbers of definitions and of distinct names in each domain's file. Raises DataError."""
+    """The numbers of definitions and of distinct names in each domain's file.
+
+    Raises DataError if a file does not have the expected form, or has no definitions.
+    """
     read = {path.name.removesuffix(SUFFIX): read_tools(path) for path in (root / TOOLS).glob(f"*{SUFFIX}")}
     return {
         domain: Found(len(rows), len({plain(row["tool name"]) for row in rows}))
@@ -58,7 +61,10 @@ def tools(root: Path) -> dict[str, Found]:
 
 
 def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
-    """The numbers of records and of possible cases in each domain's file. Raises DataError."""
+    """The numbers of records and of possible cases in each domain's file.
+
+    Raises DataError if a file does not have the expected form.
+    """
     found = {}
     for domain in domains(root, kind, FILES[kind, level]):
         records, skipped = read_queries(root / kind / domain / FILES[kind, level], kind, level, domain)

@@ -220,7 +220,7 @@ class Chat(Beside):
 def question(
     prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
 ) -> dict[str, Any]:
-    """The part of a request for a prompt: the messages, and the functions or, if `structured`, the answer's schema.
+    """A prompt's part of a request: the messages, and the functions or, if `structured`, the answer's schema.
 
     `strict`: use OpenAI's strict mode if the schema has a strict form. `reasoning`: as for `messages`.
     """
@@ -356,10 +356,10 @@ class Counts(NamedTuple):
 def counts(usage: Any, said: bool) -> Counts | None:
     """The counts in a server's `usage` for an answer; None if the `usage` has no counts or contradicts itself.
 
-    `said`: whether the answer has a text, a call or a thought, which use tokens. A server may count cached tokens
-    separately from the prompt's tokens, and a thought's tokens separately from the completion's tokens. The server's
-    total, if given, shows how the server counts. If there are more cached tokens than prompt tokens, the cached tokens
-    must be counted separately, whether or not the total includes them.
+    `said`: whether the answer has a text, a call or a thought, all of which use tokens. A server may count cached
+    tokens separately from the prompt's tokens, and a thought's tokens separately from the completion's tokens. The
+    server's total, if given, shows how the server counts. If there are more cached tokens than prompt tokens, the
+    cached tokens must be counted separately, whether or not the total includes them.
     """
     try:
         return _explained(usage, said)
@@ -387,7 +387,7 @@ def _explained(usage: Any, said: bool) -> Counts | None:
 
 
 def _readings(whole: int, part: int, beside: bool) -> set[int]:
-    """The possible true values of the count `whole`, since a server may or may not have included `part` in it.
+    """The possible true values of the count `whole`, in which a server may or may not have included `part`.
 
     `whole` itself is possible if it is large enough to include the part. The sum of `whole` and `part` is possible if
     `whole` is too small, or if `beside` is set.

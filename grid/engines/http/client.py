@@ -70,7 +70,7 @@ class Serving(BaseModel):
     """How requests are sent; no result depends on these keys.
 
     `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
-    `max_wait_seconds`: a request is abandoned if the server asks to wait longer (Retry-After).
+    `max_wait_seconds`: a request is abandoned if the server asks for a longer wait than this (Retry-After).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -215,8 +215,8 @@ class HTTPClient(Client):
         self._http = httpx.AsyncClient(
             headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
             timeout=None,  # noqa: S113 - asyncio's holds for the whole request
-            # Idle connections are closed before servers close them (often after 5 s); otherwise a request could be
-            # lost.
+            # Idle connections are closed before servers close them, as they often do after 5 s; otherwise a request
+            # could be lost.
             limits=httpx.Limits(max_connections=serving.max_in_flight, keepalive_expiry=2.0),
             follow_redirects=False,  # a redirect would send the key to another server
             trust_env=proxies,
@@ -372,7 +372,7 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
 
 
 def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
-    """Raise ConfigError if no sampler is set and, to judge by `owners`, the server would use its own sampler."""
+    """Raise ConfigError if no sampler is set and `owners` show that the server would use its own sampler."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
         allowed = f"plain or server; if null, {filling[0]}'s server uses the sampler of the model's generation config"

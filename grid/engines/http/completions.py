@@ -32,19 +32,20 @@ class Completions:
 
     Args:
         base_url: the server's address.
-        model: the model's name at the server.
+        model: the model's name on the server.
         identity: distinguishes models that have the same name on different servers; it is not part of any request.
         max_tokens: the maximum number of tokens in a completion, even if a planner asks for more.
-        reasoning_tokens: tokens added to the limit for thinking, since servers count a thought as part of the answer.
+        reasoning_tokens: tokens for thinking, added to the limit since servers count a thought as part of the answer.
         limit_key: the name of the key for the token limit in requests; OpenAI's reasoning models accept only
             `max_completion_tokens`, older servers only `max_tokens`.
         tools: `prompt` lists tools in the prompt; `native` sends them as the request's `tools`, with `tool_choice`
             auto.
         history: how earlier steps are shown: as lines of the prompt (`text`), or as the `messages` of a conversation
             (answers with their calls, and the result of each call). If the server returns thoughts and accepts them
-            back, answers include their thoughts. With null, `messages` is used if tools are native, else `text`.
-        structured: whether JSON answers are sampled under their schema; a schema is never used for choices or native
-            tool calls.
+            back, the answers in a conversation include their thoughts. With null, `messages` is used if tools are
+            native, else `text`.
+        structured: whether the answer's schema restricts the sampling of JSON answers; a schema is never used for
+            choices or native tool calls.
         strict: use OpenAI's strict mode, in which omitted arguments are null; without this mode, OpenAI treats the
             schema only as a hint.
         sampling: the sampler's keys in requests. `plain` switches off top_p, top_k, min_p and the repetition penalty,
@@ -154,7 +155,10 @@ class Completions:
         return found
 
     async def _converse(self, reasoning: tuple[str, str] | None) -> None:
-        """Try a conversation; if its thought is refused, later requests have no thoughts. Same errors as `probe`."""
+        """Try a conversation; if the server refuses its thought, later requests have no thoughts.
+
+        Raises the same errors as `probe`.
+        """
         asked = conversation_probe(self.tools == "native", reasoning)
         asked = handed_over(asked) if self.tools == "native" else asked
         for self._takes_reasoning in (True, False) if reasoning else (True,):
@@ -198,9 +202,9 @@ class Completions:
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed; a refusal is an empty completion.
 
-        If the server withholds a completion, because it cannot read the model's answer or a filter stopped it, the
-        completion is also empty. A withheld completion counts as an unreadable answer of the model, and its number of
-        tokens is unknown.
+        If the server withholds a completion, because the server cannot read the model's answer or a filter stopped the
+        answer, the completion is also empty. A withheld completion counts as an unreadable answer of the model, and its
+        number of tokens is unknown.
 
         The completions are not requested with the key `n` in one request, for two reasons: vLLM would seed completion i
         with seed + i, so that neighbouring seeds would have completions in common, and some servers refuse `n`.
@@ -265,7 +269,7 @@ class Completions:
 
 
 async def _asked(client: Client, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
-    """One completion; if the server withholds it, the error is returned, so that other requests continue."""
+    """One completion; if the server withholds it, the error is returned, not raised, so other requests continue."""
     try:
         return await client.ask(url, body, Chat)
     except WithheldError as error:

@@ -44,7 +44,8 @@ class OpenAIHTTP(Completions):
         exact_choice: whether the server returns the data that exact choices need; load() checks this.
         answer_prefix: a text put before the answer in every choice, for models whose answers begin with a channel or an
             empty thought.
-        mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
+        mass_bound: exact choices leave out nodes that have less than this share of the mass; with 0 no node is
+            left out.
         printed_form: use algorithm 3 as printed. In this form, no one-digit number gets any mass, so there must be at
             least eleven options.
         labels: how options are numbered: `natural`, `terminated` or `padded`, as in `LanguageModel`.
@@ -181,7 +182,8 @@ class OpenAIHTTP(Completions):
         return self._server
 
 
-# The parts of a server that exact choices need and vLLM's server has: a tokenizer, and log-probabilities by token id.
+# The parts of a server on which exact choices depend, and which vLLM's server has: a tokenizer, and log-probabilities
+# by token id.
 
 
 _BLOCK, _MAX_VOCABULARY = 2048, 2**20  # maximum token ids in one request to /detokenize, and in all requests
@@ -227,7 +229,7 @@ class TokenServer:
     Args:
         client: sends requests to the server.
         base_url: the URL of OpenAI's interface; the tokenizer's URL is the same without `/v1`.
-        model: the model's name at the server.
+        model: the model's name on the server.
         answer_prefix: the text between the chat template's opening of the answer and the answer itself.
         chat: further keys for requests that render a chat.
 

@@ -1,4 +1,4 @@
-"""Fills a tool's arguments for the lexical engine, by name and type, from outputs and from the prompt's texts."""
+"""Fills a tool's arguments for the lexical engine, by name and type, from earlier outputs and the prompt's texts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _BEFORE, _EXTRACTION_AFTER = 48, 24  # characters of context on either side of a
 @hashed_once
 @dataclass(frozen=True)
 class Found:
-    """A value found in a text, its position, and the stems before and after it; the nearest stems count most."""
+    """A value found in a text, its position, and the stems before and after it; nearer stems count more."""
 
     kind: Kind
     value: Json
@@ -343,9 +343,9 @@ def _phrases(parameter: Parameter, text: str) -> Iterator[Found]:
 
 
 def _nearness(words: tuple[str, ...], name: tuple[str, ...], described: tuple[str, ...]) -> float:
-    """A weighted count of the words beside a value (nearest first) that occur in the parameter's name or description.
+    """A weighted count of the words beside a value that occur in the parameter's name or description.
 
-    Nearer words count more.
+    `words` are ordered by their distance from the value, the nearest first; nearer words count more.
     """
     weights = (1.0 if stem in name else 0.4 if stem in described else 0.0 for stem in words)
     return sum(weight / (1 + 0.25 * min(distance, 8)) for distance, weight in enumerate(weights))
@@ -436,7 +436,7 @@ def clauses(query: str) -> tuple[str, ...]:
 
 
 def query(prompt: Prompt) -> str:
-    """The user's last message: the latest message in the history, or the query itself."""
+    """The user's last message: the last one in the history or, if the history has none, the query."""
     return _last_said(prompt)[1]
 
 

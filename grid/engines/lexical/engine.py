@@ -7,9 +7,9 @@ learned from data, that no tool is needed (`arguments.needs_none`). An option's 
 memory chose that option at a substep with similar words (`arguments`). A temperature turns the scores into a
 distribution; samples are drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from
 the history's outputs and the values in the texts. Without an outline the engine works through the query's clauses one
-by one (`arguments.clauses`). If a prompt has demonstrations, the engine adapts its plans from the nearest
-demonstration. The engine is useful for smoke runs, for statistics and for measuring the grid; its results say nothing
-about language models.
+by one (`arguments.clauses`). If a prompt has demonstrations, the engine adapts a demonstration's plan, preferably one
+that fits well (`plans_left`). The engine is useful for smoke runs, for statistics and for measuring the grid; its
+results say nothing about language models.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Lexical:
         return plans_left(prompt, lambda texts: bm25(question, texts) / self.temperature)
 
     def _outline(self, prompt: Prompt) -> Sequence[str]:
-        """The calls of the nearest demonstration as text, or the query's clauses."""
+        """The remaining calls of the demonstration that fits best, as text, or the query's clauses."""
         ways = self._ways(prompt)
         best = max(ways, key=lambda way: way[1])[0] if ways else []
         texts = [" ".join([str(call["tool"]), *map(str, arguments_of(call).values())]) for call in best]
@@ -253,7 +253,7 @@ def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
 
 
 def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
-    """The plan up to its finish, which gets the plan's last result as answer; `first` is the first call's number."""
+    """The plan up to its finish, whose answer is the plan's last result; `first` is the first call's number."""
     kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
     return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
 
@@ -330,7 +330,7 @@ def thought(prompt: Prompt) -> str:
 
 
 def lesson(prompt: Prompt) -> str:
-    """A reflection without understanding: it names the step whose call shares the fewest words with its substep."""
+    """A reflection without understanding: names the step whose call has the fewest words in common with its substep."""
     calls = [entry for entry in prompt.entries("history") if " returned " in entry]
     if not calls:
         return "No tool was called; look again at which substeps take one."
@@ -415,7 +415,8 @@ def _counts(option: str) -> tuple[Counter[str], int]:
     return Counter(tokens), len(tokens)
 
 
-# The lexical engine's plans, without a language model: the nearest demonstration's plan, with its slots filled anew.
+# The lexical engine's plans, without a language model: a demonstration's plan, preferably one that fits well, with the
+# plan's slots filled anew.
 #
 # A value in the plan that occurs in the demonstration's question is a slot. Both questions are aligned word by word,
 # and the slot gets the words at its place in the prompt's question. The rest of the plan stays the same.
@@ -521,7 +522,7 @@ def _renumber(value: Json, places: Mapping[int, int]) -> Json:
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
-    """The plan with the question's words in its slots.
+    """The plan, with words from the prompt's question in the plan's slots.
 
     An argument with `listed` values changes only to one of these values.
     """

@@ -38,7 +38,7 @@ def answer(prompt: Prompt) -> str:
 
 
 def distribution(prompt: Prompt) -> tuple[float, ...]:
-    """The score as a distribution over 0 to 10: only the two nearest numbers have mass, and the mean is the score."""
+    """The score as a distribution over 0 to 10: only the numbers next to it have mass, and the mean is the score."""
     place = score(prompt) * MAX_SCORE
     low = min(floor(place), MAX_SCORE - 1)
     shares = [0.0] * (MAX_SCORE + 1)
@@ -70,7 +70,7 @@ def _relevance(prompt: Prompt) -> float:
 
 
 def _alike(one: str, other: str) -> float:
-    """The share of common words; numbers count as words, because texts with different numbers differ in meaning."""
+    """The share of words that two texts have in common; numbers count as words, since they change the meaning."""
     mine, its = ({*stems(text), *re.findall(r"\d+", text)} for text in (one, other))
     return len(mine & its) / len(mine | its) if mine | its else 0.0
 

@@ -1,4 +1,4 @@
-"""The lexical engine's verdicts on plans, reached without understanding by comparing names and words.
+"""The lexical engine's verdicts on plans, reached by comparing names and words, without understanding.
 
 E6: the plan calls a tool that is not listed. E5: a required argument is missing, an unknown argument is given, or the
 plan calls a tool that the prompt names as useless. E4: an argument refers to a step that does not precede the call. E2,

@@ -1,13 +1,14 @@
 """The simulated engine: a policy with planted skill. The engine is neither a language model nor an agent.
 
 This engine is the only one that gets each case's reference, which comes from the run layer and not from a planner. The
-engine answers as a model would, in text that goes through the same parsers, and is right with known probabilities. The
-engine can therefore show that a planner gains as much as theory predicts, that a results table tells different planners
-apart, and how many cases are needed to tell them apart.
+engine answers as a model would, in text that goes through the parsers for models' answers, and is right with known
+probabilities. The engine can therefore show that a planner gains as much as theory predicts, that a results table tells
+different planners apart, and how many cases are needed to tell them apart.
 
 A step has the effects e_case ~ N(0, case_spread) and e_step ~ N(0, step_spread), the same for all trials and planners.
-At this step, the policy calls the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If the tool
-is right, the arguments are right with probability sigmoid(logit(argument_skill) + e_case + e_step).
+At a step with these effects, the policy calls the right tool with probability sigmoid(logit(tool_skill) + e_case +
+e_step). If the tool is right, the arguments are right with probability sigmoid(logit(argument_skill) + e_case +
+e_step).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Simulated:
 
     Args:
         tool_skill: the probability of the right tool at a step of average difficulty.
-        argument_skill: the probability of the right arguments at such a step, given the right tool.
+        argument_skill: the probability of the right arguments at a step of average difficulty, given the right tool.
         foresight: the loss in both skills, in logits, at a step that is planned without the preceding observations.
         insight: the probability that a reflection names the step that went wrong.
         case_spread: the standard deviation of the cases' effects, in logits.
@@ -58,8 +59,8 @@ class Simulated:
             whole plans, the engine calls a plan right if its score is above 5, and decides at random if the score is 5
             (`PlantedVerdicts`).
         malformed: the share of sampled answers that cannot be read.
-        misspelt: the share of wrong arguments that are right except for one misspelt name, if their values have a name;
-            forgiving tools may read the name as intended.
+        misspelt: the share of wrong arguments that are right except for one misspelt name, among calls that have a name
+            in their arguments; forgiving tools may read the name as intended.
         recovery: the share of cases in which, after a tool has failed, the policy calls the tool's replacement
             (`RecoveringPlaces`; `robustness=broken_tool`). In the paper, the best model replaces a failed tool in over
             77% of cases, and the worst model in under 45% (agent_planning_benchmark §4.2.3).
@@ -142,11 +143,11 @@ class Simulated:
         return expected_success(skill, single)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """Not possible before the engine is given a reference."""
+        """Raise RuntimeError: only the engine that `told` returns for a reference can answer."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Not possible before the engine is given a reference."""
+        """Raise RuntimeError: only the engine that `told` returns for a reference can answer."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
 
@@ -193,7 +194,7 @@ class PlantedVerdicts:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Never possible, because a judge of plans has no choices."""
+        """Raise TypeError, because a judge of plans does not choose between options."""
         raise TypeError("a judge of plans gives verdicts")
 
     def _own_seed(self, prompt: Prompt) -> int:
@@ -220,10 +221,10 @@ class PlantedVerdicts:
 
 # The success probability of a single pass of the simulated policy: a closed form except for integrals over difficulty.
 #
-# Given the case's effect c, the steps' effects are independent. The probability that a pass succeeds is therefore the
-# product of the steps' means, each taken over the step's own effect; the expected probability is the mean of this
-# product over c. Both means are computed by Gauss-Hermite quadrature. A plan for the whole case is followed stage by
-# stage, since the loss from foresight depends on where a new plan is made.
+# For a given effect c of the case, the steps' effects are independent. The probability that a pass succeeds is
+# therefore the product of the steps' means, each taken over the step's own effect; the expected probability is the mean
+# of this product over c. Both means are computed by Gauss-Hermite quadrature. A plan for the whole case is followed
+# stage by stage, since the loss `foresight` depends on the stage at which a new plan is made.
 
 
 NODES = 61

@@ -112,7 +112,7 @@ def _rewritten(
 
 
 def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
-    """A right step made wrong: it gets wrong arguments if the call has arguments, else a different tool."""
+    """A right step, changed to be wrong: it gets wrong arguments if its call has arguments, else a different tool."""
     others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
     if (place.call and place.call.arguments) or place.right == FINISH or not others:
         return place.right, "wrong"
@@ -183,7 +183,7 @@ class Draft:
         return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
 
     def right(self, index: int, place: Place | None) -> bool:
-        """Whether the draft's step at an index equals the reference's step at the place."""
+        """Whether the draft's step at an index equals the reference's step at a decision point."""
         call = self.calls[index] if index < len(self.calls) else None
         if place is not None and place.call is not None:
             wanted = place.call.tool, dict(place.call.arguments)
@@ -235,7 +235,7 @@ def says(prompt: Prompt, what: str) -> bool:
 
 
 LESSON = 2.0
-"""The gain in both skills, in logits, at a step that a lesson names; it multiplies the odds by 7.4."""
+"""The gain in both skills, in logits, at a step that a lesson names; it multiplies the odds of being right by 7.4."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def results(prompt: Prompt) -> dict[str, bool]:
 
 
 def told(answer: str | None, before: Mapping[str, bool]) -> str:
-    """The answer with which the policy finishes: the given result, or UNKNOWN if its step has no result."""
+    """The policy's final answer: the given one, or UNKNOWN if there is none or it refers to a step without a result."""
     if answer is None or any(before.get(step) is False for step, _ in found_in(ToolCall(FINISH, {"answer": answer}))):
         return UNKNOWN
     return answer
@@ -365,7 +365,7 @@ class Writer:
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json] | None:
-        """A call, possible at any step, that asks for something that does not exist; None if no call is possible."""
+        """A call, possible at any step, that asks for something that does not exist; None if there is no such call."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         offered = (tool for tool in free if not self.offered or tool.name in self.offered)
         tool = min(offered, key=lambda one: one.name, default=None)

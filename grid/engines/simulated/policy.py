@@ -61,7 +61,8 @@ from grid.engines.simulated.plans import (
 from grid.text.calls import listed, misspelt
 from grid.text.words import stems
 
-# The policy's decision at a place: the distribution from which it samples, and the distribution that `choose` returns.
+# The policy's decision at one point: the distribution from which it samples, and the distribution that `choose`
+# returns.
 
 
 Shares = dict[str, float]
@@ -319,7 +320,7 @@ class Policy:
         return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
-        """The lines of an outline: one for each call, named after the call's tool.
+        """The lines of an outline: one for each call, beginning with the name of the call's tool.
 
         All lines but the first are planned without observations.
         """
@@ -333,7 +334,7 @@ class Policy:
         return lines or [NOTHING_TO_DO]
 
     def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
-        """The gain in skill from a lesson and a trace at a place, minus the loss from planning without observations."""
+        """The gain in skill at a point from a lesson and a trace, minus the loss from planning without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
         added += self.memory if place.step is not None and in_memory(prompt, place.right) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)

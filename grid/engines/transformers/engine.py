@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Answered(NamedTuple):
-    """A request's answer, and the seconds that its batch took to compute."""
+    """A request's answer, and the seconds that the request's batch took to compute."""
 
     value: Any
     seconds: float
@@ -55,7 +55,7 @@ class AbandonedError(Exception):
 
 
 class Ongoing:
-    """A batch that is being computed, as the code that computes the batch sees it."""
+    """A batch that is being computed: the interface for the code that computes the batch."""
 
     def __init__(self, requests: Sequence[_Request] = (), progress: Progress | None = None) -> None:
         self._requests, self._progress = requests, progress
@@ -72,7 +72,7 @@ class Ongoing:
             raise AbandonedError
 
     def wanted(self, index: int) -> bool:
-        """Whether the request with this index in the batch was not cancelled."""
+        """Whether the request with this index in the batch still needs an answer; false if it was cancelled."""
         return not (self._requests and self._requests[index].abandoned)
 
 

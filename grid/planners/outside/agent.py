@@ -84,7 +84,7 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
 
 
 def _alone(episode: Episode) -> None:
-    """Record the usage as unknown if the agent has sent no request in this episode: it must have used its own model."""
+    """Record the usage as unknown if the agent sent no request in this episode, as it must have used its own model."""
     if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 

@@ -120,7 +120,7 @@ class Gateway:
     async def _answered(self, request: Request, read: Callable[[Any], Asked]) -> tuple[Asked, dict[str, Any]]:
         """The parsed request, and the chat completion that answers it.
 
-        Raises RefusedError for a refused request.
+        Raises RefusedError if the request is refused.
         """
         session = self.session_of(request.headers.get("authorization", ""))
         asked = read(chat.loaded(await _body(request)))

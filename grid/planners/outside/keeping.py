@@ -1,8 +1,8 @@
 """Agent processes that outlive an episode: each works on one episode at a time, then waits for the next.
 
-This module stands apart from `agent`, whose event loop ends with a chunk of cells. The kept processes have their own
-event loop, in a thread that lasts as long as this process, because the kernel ends a process together with the thread
-that started it.
+This module stands apart from `agent`, because the event loop in which planners run ends with a chunk of cells. The kept
+processes have their own event loop, in a thread that lasts as long as this process, because the kernel ends a process
+together with the thread that started it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from grid.planners.outside.process import Process
 
 MARK = "AGENT_GRID_PROCESS"
-"""The environment variable that identifies all processes started by a kept process; its value gives no access."""
+"""The environment variable that marks all processes started by a kept process; its value gives access to nothing."""
 IDLE_SECONDS = 60.0
 """Number of seconds after which a process is ended if it gets no episode."""
 _CLOSING_SECONDS = 10.0
@@ -43,8 +43,8 @@ class Turn:
         program: the program to run; a process is started unless a process with this program is already waiting.
         told: the episode's variables, which the process receives as a line of JSON on its standard input.
         token: the episode's token; the process prints it as a line when its work is done.
-        reached: whether the agent has sent anything. If a waiting process ends before the agent has sent anything, it
-            died after its last episode, and another process replaces it.
+        reached: whether the agent has sent a request. If a waiting process ends before the agent has sent a request,
+            the process died after its last episode, and another process replaces it.
     """
 
     def __init__(self, program: Program, told: Mapping[str, str], token: str, reached: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ class Turn:
         self._ended: Future[int] = self._keeper.begin(self._work())
 
     async def ended(self) -> int:
-        """Wait for the end; returns 0 if the process has done its work and waits, else the process's exit status."""
+        """Wait for the turn's end; returns 0 if the process has done its work and is waiting, else its exit status."""
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def kill(self) -> None:

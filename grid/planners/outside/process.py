@@ -124,7 +124,7 @@ class Process:
         return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
-        """Wait for the exit status, which is negative after a signal; if the process failed, also read its output."""
+        """Wait for the exit status (negative if a signal ended the process); after a failure, also read the output."""
         status = await self._process.wait()
         if status:
             await asyncio.wait({self._reading}, timeout=_HEARD_SECONDS)
@@ -133,7 +133,7 @@ class Process:
     async def turn(self, line: str, token: str) -> int | None:
         """Send the process a line, and wait until it prints the token as a line.
 
-        Returns None, or the exit status if the process ends before that.
+        Returns None, or the exit status if the process ends without having printed the token.
         """
         self._output, self._turn = _Output(), (turn := _Ending(token))
         over, ended = asyncio.create_task(turn.over.wait()), asyncio.create_task(self._process.wait())
@@ -211,7 +211,7 @@ def words_of(command: str) -> list[str]:
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """A prefix that has the kernel kill a command once the thread that started it ends; empty if setpriv is missing."""
+    """A prefix that lets the kernel kill a command once the thread that started it ends; empty without setpriv."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
@@ -235,7 +235,7 @@ def _killed(mark: str) -> bool:
 
 
 def _locked(folder: Path) -> int | None:
-    """A lock on a folder, released when this process ends; None if another process has it or there is no folder."""
+    """A lock on a folder, released when this process ends; None if another process holds it or there is no folder."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The supported part of OpenAI's responses, translated: requests into chat requests, chat completions into responses.
+"""Translates the supported part of OpenAI's Responses API: requests to chat requests, completions to responses.
 
 It stands apart from `chat` because `chat` contains the only format that the session reads.
 """

@@ -75,7 +75,7 @@ class Session:
         self._look()
 
     async def of_case(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine as a task of the case, so that its time counts for the case, while the caller waits for it.
+        """Run a coroutine as a task of the case, so that it uses the case's time; the caller waits for the result.
 
         Raises:
             RefusedError: the agent's work is over, or too many of its requests are in progress.

@@ -1,4 +1,4 @@
-"""The 27 functions of KoPL as tools (planning_horizon table 7), and programs of these functions in KQA Pro's form."""
+"""KoPL's 27 functions as tools (planning_horizon table 7), and programs that call them, in KQA Pro's form."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, 
 def query_relation_qualifier(
     kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet, relation: str, qkey: str
 ) -> Values:
-    """The values of the qualifier `qkey` in the facts that link the first set to the second by the relation."""
+    """The values of the qualifier `qkey` in the relation's facts that link the first set to the second."""
     return Values(
         [
             value
@@ -123,8 +123,8 @@ def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribu
 def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
     """The forward relations from each entity of the first set to each entity of the second, in the sets' order.
 
-    The running time grows with the size of both sets. For each entity of the first set, it also grows with the number
-    of entities to which this entity leads or, if that is smaller, with the size of the second set.
+    The running time grows with the size of both sets. For each entity of the first set, the running time also grows
+    with the number of entities to which this entity leads or, if that is smaller, with the size of the second set.
     """
     everything = t_entities.is_everything
     places: dict[int, list[int]] = {}
@@ -251,8 +251,8 @@ def same_answer(found: Collection[str], wanted: Collection[str]) -> bool:
     """Whether two answers have the same values. The values' order and repetitions do not matter.
 
     Numbers, dates and years are compared by value: `206.0 centimetre` equals `206 centimetre`, and `2003/6/26` equals
-    `2003-06-26`. Equal numbers have the same unit and differ by at most one part in 10^9. A date does not equal its
-    year.
+    `2003-06-26`. Numbers are equal if they have the same unit and differ by at most one part in 10^9. A date does not
+    equal its year.
     """
     return _covers(found, wanted) and _covers(wanted, found)
 
@@ -347,7 +347,7 @@ def both(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> Ent
 
 
 def either(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> EntitySet:
-    """The entities in either set, each once, without facts."""
+    """The entities that are in at least one of the two sets, each once, without facts."""
     for one in (l_entities, r_entities):
         if one.is_everything:
             return one

@@ -198,7 +198,7 @@ _TEXT = "string"
 class Expecting:
     """The names that one call expects. `results` has the earlier results given to the call, `words` its text arguments.
 
-    There are no candidates of a kind if none of the given entities has a name of this kind.
+    If the given entities have no names of the expected kind, there are no candidates.
     """
 
     def __init__(
@@ -399,7 +399,7 @@ class _Reader:
         return name
 
     def _parents(self, identity: str) -> list[int]:
-        """The classes of an entity, or the superclasses of a concept. Released files use `instanceOf` for both."""
+        """The classes of an entity, or the superclasses of a concept; released files have both under `instanceOf`."""
         found = []
         for other in self._list(identity, "subclassOf", "instanceOf"):
             number = self._number.get(other) if isinstance(other, str) else None

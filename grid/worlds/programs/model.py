@@ -228,7 +228,8 @@ class Task:
 
     `reference` has the calls of a shortest right chain, in order and from the start. Arguments are values of constants,
     or references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
-    `done` has the first calls. `broken` is the tool that fails, and `replacement` is the tool that can do its work.
+    `done` has the first calls of `reference`, made before the prediction. `broken` is the tool that fails, and
+    `replacement` is the tool that can do its work.
     """
 
     query: str
@@ -243,7 +244,7 @@ class Task:
     replacement: str | None = None
     unsolvable: str | None = None
     missing: frozenset[str] = field(default_factory=frozenset)
-    """Types of constants that the query mentions but does not give."""
+    """The types of those constants that the query mentions without giving their values."""
 
     @property
     def wanted(self) -> tuple[Applied, ...]:

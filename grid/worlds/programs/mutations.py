@@ -2,7 +2,7 @@
 
 The errors of a mutated chain are known, so that scorers and judges can be measured on such chains. The label of a
 mutation follows from the change made to the chain; no scorer assigns it. A change may also break a tagged constraint.
-Simple rules, separate from the scorer's, find such constraints.
+Simple rules, which are separate from the scorer's, find the constraints that a change breaks.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _argument(value: Json, steps: Sequence[Step]) -> Argument:
 def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chain:
     """The draft as a chain, in which results are named by references or in words.
 
-    A whole plan is numbered from 0 or from 1. If an argument uses a step that was removed, the step is named by its
-    tool or by a number that no step has. The result of an earlier call may be written as its value.
+    The steps of a whole plan are numbered from 0 or from 1. If an argument uses a step that was removed, the step is
+    named by its tool or by a number that no step has. The result of an earlier call may be written as its value.
     """
     first = len(made.done) if made.done else rng.randrange(2)
     in_words = rng.random() < 0.5
@@ -414,7 +414,7 @@ def _repeat_done(made: Draft, rng: random.Random) -> Made:
 
 
 def _skip_ahead(made: Draft, rng: random.Random) -> Made:
-    """Replace the last call by a later call of the reference that needs a result which does not exist yet."""
+    """Replace the last call by a later call in the reference, one that needs a result which does not exist yet."""
     there = {id(step) for step in [*made.done, *made.steps[:-1]]}
     ahead = [step for step in made.rest if any(id(output.of) not in there for output in outputs(step))]
     if ahead:
@@ -423,7 +423,7 @@ def _skip_ahead(made: Draft, rng: random.Random) -> Made:
 
 
 def _places(made: Draft, rng: random.Random) -> Iterator[tuple[int, Step, str, str]]:
-    """Every argument that means a fact, in random order, as the step's index, the step, the name and the type."""
+    """Every argument that means a fact, in random order, as step index, step, argument name and type."""
     places = [
         (place, step, name, type_)
         for place, step in enumerate(made.steps)

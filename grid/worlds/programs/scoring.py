@@ -32,11 +32,11 @@ from grid.worlds.programs.world import Action, Slot, Steps, Universe, inputs_of,
 
 # Determines the needed fact that each call of a chain attempts.
 #
-# Of the facts that its tool's function finds, a call attempts the fact whose inputs fit best; each needed fact is
-# attempted by at most one call. The attempted fact counts as found after the call, so that the call's fault is not
-# reported again for every call that uses its result. A tool that does not exist counts as a tool with nearly the same
-# name. If there is no such tool, or if a call attempts nothing, the call counts as finding the fact for which later
-# calls use its result.
+# Of the facts that the function of a call's tool finds, the call attempts the one whose inputs fit its arguments best;
+# each needed fact is attempted by at most one call. The attempted fact counts as found after the call, so that the
+# call's fault is not reported again for every call that uses its result. A tool that does not exist counts as a tool
+# with nearly the same name. If there is no such tool, or if a call attempts nothing, the call counts as finding the
+# fact for which later calls use its result.
 
 
 _ALIKE = 0.8  # minimum similarity at which one name counts as the other misspelt
@@ -218,7 +218,7 @@ class Reading:
             self._fill(place, attempt)
 
     def _fill(self, place: int, attempt: Attempt) -> None:
-        """Set the facts of a call's result: those that it attempts, else those that it finds, else unknown facts."""
+        """Set a call's resulting facts: those that the call attempts, else those that it finds, else unknown facts."""
         facts = self._slot(place).facts
         attempted = attempt.action.finds if attempt.action else (None,) * len(attempt.raw)
         for number, (fact, raw) in enumerate(zip(attempted, attempt.raw, strict=True)):

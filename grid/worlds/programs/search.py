@@ -2,10 +2,10 @@
 
 States are sets of found facts. If a fact is found only by single tools (tools with one part), every solution needs one
 call for it, and finding it early rules out no solution. The cheapest call for this fact is therefore made as soon as
-possible, without a choice. Two choices remain. First, a fact may also be found by a composite (a tool with several
-parts). Second, a call that no goal needs (a *witness*) may be made, because a constraint requires it or because it
-finds another input for a composite. Of the facts that witnesses find, only the types matter, since no needed fact is
-derived from these facts.
+possible, without a choice. The search chooses only which call finds a fact that a composite (a tool with several
+parts) can also find, and which witnesses are made. A *witness* is a call that no goal needs; it is made because a
+constraint requires it, or because it finds another input for a composite. Of the facts that witnesses find, only the
+types matter, since no needed fact is derived from these facts.
 """
 
 from __future__ import annotations
@@ -318,9 +318,9 @@ class _Search:
 # VAGUE if it consists of words, and INVENTED if it is a value, since every value must have a source.
 
 
-_MOST_LEAVES = 64  # maximum scalars that are read from a list or an object
-_LONGEST = 2_000  # maximum characters that are read of an argument
-_MOST_ALIKE = 200  # maximum facts of one type among which words can decide
+_MOST_LEAVES = 64  # maximum number of scalars that are read from a list or an object
+_LONGEST = 2_000  # maximum number of characters that are read of an argument
+_MOST_ALIKE = 200  # maximum number of facts of one type among which words can decide
 _DOTTED = re.compile(r"(\$)?[{<\[(]*\$?([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)[}>\])]*")
 _STEP = re.compile(r"\b(?:OUTPUT_FROM_)?(?:step|call)s?[\s_#]*(?:no\.?|number)?[\s_#]*(\d{1,6})\b", re.IGNORECASE)
 _MORE = re.compile(r"\s*(?:,|and|&|,\s*and)\s*(?:step\s*)?#?(\d{1,6})\b", re.IGNORECASE)
@@ -463,7 +463,7 @@ def _tools_named(text: str, steps: Steps) -> list[str]:
 
 
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
-    """The meaning of words that name a tool, which is the result of the tool's call.
+    """The meaning of words that name a tool: the result of the tool's call.
 
     If the tool was called several times, the words decide between the calls.
     """
@@ -521,7 +521,7 @@ def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) ->
 
 
 def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
-    """The meaning of a description, which is a fact of the parameter's type."""
+    """The meaning of a description: a fact of the parameter's type."""
     facts = list(steps.by_type.get(type_, {}))
     if len(facts) > _MOST_ALIKE:
         return Meaning(Is.VAGUE)
@@ -535,7 +535,7 @@ def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _most_alike(words: frozenset[str], facts: Sequence[Fact], steps: Steps) -> Fact | None:
-    """The fact that shares all of the `words` that each other fact shares, and at least one more than each of them."""
+    """The fact that shares more of the `words` than every other: all that the other shares, and at least one more."""
     shared = {fact: words & steps.described(fact) for fact in facts}
     for fact, mine in shared.items():
         if mine and all(mine > other for one, other in shared.items() if one != fact):

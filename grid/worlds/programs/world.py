@@ -112,7 +112,7 @@ class ProgramWorld:
         return None
 
     def found_by(self, state: Progress, call: ToolCall) -> tuple[tuple[Applied, ...], str]:
-        """The facts that a call finds, and the reason if the call fails; otherwise the reason is empty."""
+        """The facts that a call finds, and the reason why the call fails (empty if it does not fail)."""
         tool, arguments = self.task.tools.get(call.tool), call.arguments
         if tool is None:
             return (), f"there is no tool {_cut(call.tool)}"
@@ -169,11 +169,11 @@ class Replayed:
 
 
 def replayed(task: Task) -> Replayed:
-    """Repeat the calls in `task.done`. The calls' arguments are values, or references to steps counted from 0.
+    """Repeat the calls in `task.done`. An argument is a value, or refers to a step by its number, counted from 0.
 
     Raises:
-        ValueError: a call that is not marked as failed has an unknown tool, or an argument that means no fact known at
-            that point.
+        ValueError: a call that is not marked as failed would fail; for example, its tool is unknown, or an argument
+            matches no fact known at that point.
     """
     if not task.done:
         return Replayed((), Rules(task.constraints).start)
@@ -211,7 +211,7 @@ DEEPEST = 64
 
 @dataclass(frozen=True)
 class Action:
-    """A call of a tool that finds something needed.
+    """A tool call that finds at least one needed fact.
 
     `given` has the facts for the tool's typed parameters, in the order of `inputs_of` (None: any fact of the type will
     do). `finds` has the facts that the tool's parts find (None: a fact that is not needed).
@@ -279,7 +279,7 @@ class Universe:
             self._by_function.setdefault(fact.function, []).append(fact)
 
     def type_of(self, fact: Fact) -> str:
-        """A fact's type; "" if no tool has its function."""
+        """A fact's type; "" if no tool has the fact's function."""
         if isinstance(fact, Constant):
             return fact.type
         function = self.functions.get(fact.function)
@@ -295,7 +295,7 @@ class Universe:
 
     @cached_property
     def actions(self) -> Mapping[str, tuple[Action, ...]]:
-        """For each tool, the calls that find something needed; a fact is found before the facts derived from it."""
+        """For each tool, the calls that find needed facts; a fact is found before the facts derived from it."""
         return {name: tuple(self._actions(tool)) for name, tool in self.task.tools.items()}
 
     def _actions(self, tool: TypedTool) -> Iterator[Action]:
@@ -342,7 +342,7 @@ class Universe:
 
 
 class _Binding:
-    """The facts that a composite must take and find so that given parts find given facts."""
+    """The facts that a tool must be given, and its parts must find, so that the bound parts find their facts."""
 
     def __init__(self, tool: TypedTool) -> None:
         self.tool, self.wiring = tool, wiring_of(tool)
@@ -484,7 +484,7 @@ class Steps:
         self.here = place + 1
 
     def calls_of(self, tool: str) -> list[int]:
-        """The slots of a tool's calls. If no call has exactly this name, upper and lower case are ignored."""
+        """The indices of a tool's calls in `slots`; letter case is ignored if no slot has exactly this name."""
         return self.by_name.get(tool) or self.by_tool.get(tool.casefold(), [])
 
     def _add(self, fact: Fact, place: int | None) -> None:

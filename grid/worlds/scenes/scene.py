@@ -100,7 +100,7 @@ def describe_region(given: Given) -> Outcome:
 
 
 def written(box: Box) -> str:
-    """A box as the tools write it."""
+    """A box as text, in the form that the tools use."""
     return "({}, {}, {}, {})".format(*box)
 
 
@@ -195,7 +195,7 @@ class Chart(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Scene:
-    """An image. `prompt` is the text from which it was generated; `styles` has the styles applied to it, in order.
+    """An image, the text `prompt` from which it was generated, and the styles applied to it, in order (`styles`).
 
     Only images made by a tool have a `prompt` or a `chart`; a photo of a chart has its text in `lines` instead.
     """

@@ -150,10 +150,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Web:
-    """The pages that GoogleSearch can find. A query finds an entry if it contains the entry's whole name.
+    """The pages that GoogleSearch can find. A query finds an entry if the query contains the entry's whole name.
 
-    The entry that shares the most words with the query comes first. A query for watches in general does not find a
-    watch of some brand, so a planner must have read the brand's name before.
+    The entry that shares the most words with the query comes first. A query for watches in general does not find the
+    watch of a certain brand, so a planner must have read the brand's name first.
     """
 
     entries: tuple[Entry, ...]
@@ -253,7 +253,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 class Interpreter:
-    """Runs statements one after another. `names` has the variables, to which statements add."""
+    """Runs statements one after another. `names` has the variables; a statement may add more."""
 
     def __init__(self, functions: Mapping[str, Function], names: dict[str, Any]) -> None:
         self._functions = functions
@@ -324,7 +324,7 @@ class Interpreter:
         raise CodeError(f"{ast.unparse(node)[:80]!r} cannot be used here")
 
     def _called(self, node: ast.Call) -> Any:
-        """Call the function named last in a dotted name: `math.sqrt` is `sqrt`, and `plt.bar` equals `axes.bar`."""
+        """Call the function at the end of a dotted name: `sqrt` for `math.sqrt`, `bar` for `plt.bar` and `axes.bar`."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name) if name in self._functions:
                 if any(isinstance(one, ast.Starred) for one in node.args) or not all(one.arg for one in node.keywords):

@@ -1,4 +1,4 @@
-"""The world of a case's images, and the eight of the fourteen tools that make images, calculate or search."""
+"""The world of a case's images, and those eight of the fourteen tools that make images, calculate or search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grid.worlds.schema import ERROR
 
 
 Monomial: TypeAlias = tuple[tuple[str, int], ...]
-"""A product of variables, as pairs of a variable's name and exponent, sorted by name. () is the constant."""
+"""A product of variables, as pairs of a variable's name and exponent, sorted by name. () is the constant term."""
 _MAX_TERMS = 50
 _MAX_DEGREE = 4
 _MAX_UNKNOWNS = 10
@@ -453,7 +453,7 @@ _START = SceneState()
 
 @dataclass(frozen=True)
 class SceneWorld:
-    """A case's tools on images. The case is resolved when all outcomes in `wanted` have been obtained.
+    """The tools of a case, which work on images. The case is resolved when all outcomes in `wanted` have been obtained.
 
     A call has the effect of its tool with the given arguments, even if the reference does not make this call. The
     outcomes that a call obtains are the parts of its result that matter. For Calculator and Solver the outcomes are the
@@ -475,7 +475,7 @@ class SceneWorld:
     def start(self) -> SceneState:
         """The state after the gold steps that precede the first decision.
 
-        Without gold steps, the state has no images and no outcomes.
+        If there are no such steps, the state has no images and no outcomes.
         """
         return self.begin
 

@@ -88,7 +88,7 @@ class KnowledgeGraph(Protocol):
         ...
 
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
-        """The relations that find_relation can follow from entities in a direction, sorted.
+        """The relations that find_relation can follow from the given entities in the given direction, sorted.
 
         If there are more than a thousand entities, only a thousand, evenly spread, are examined. Only a limited number
         of facts is read.
@@ -96,11 +96,11 @@ class KnowledgeGraph(Protocol):
         ...
 
     def properties(self, ids: Collection[str]) -> tuple[str, ...]:
-        """The relations that lead from entities to literals, sorted. The same limits apply as in `relations`."""
+        """The relations that lead from the given entities to literals, sorted. The limits are those of `relations`."""
         ...
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name, by id; if it has several names, the first in order.
+        """Each entity's name, by id; if an entity has several names, the first of them in sorted order.
 
         Entities without a name are left out.
         """
@@ -120,7 +120,7 @@ class KnowledgeGraph(Protocol):
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """All names by kind: `relation`, `property` (a relation to literals), `input` (an entity's name or a class).
+        """All names by kind: `relation`, `property` (relations to literals), `input` (entities' names, and classes).
 
         If the entities have more than 100,000 names, none of these names is included.
         """
@@ -135,18 +135,18 @@ class SelectGraph(ABC):
         """The rows of a SELECT. A row has its nodes in the order of the query's variables. Raises SparqlError."""
 
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
-        """The relations that find_relation can follow from entities in a direction, sorted."""
+        """The relations that find_relation can follow from the given entities in the given direction, sorted."""
         asked = _spread(ids)
         return self.schema(
             tools.leading_to(asked, _FACTS) if direction == FORWARD else tools.leading_from(asked, _FACTS)
         )
 
     def properties(self, ids: Collection[str]) -> tuple[str, ...]:
-        """The relations that lead from entities to literals, sorted."""
+        """The relations that lead from the given entities to literals, sorted."""
         return self.schema(tools.leading_from(_spread(ids), _FACTS, literals=True))
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name, by id; if it has several names, the first in order."""
+        """Each entity's name, by id; if an entity has several names, the first of them in sorted order."""
         return {identity: found[0] for identity, found in self._told(tools.names, ids).items()}
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
@@ -162,7 +162,7 @@ class SelectGraph(ABC):
         return any(True for _ in self.rows(tools.known(identity)))
 
     def schema(self, query: str) -> tuple[str, ...]:
-        """The results of a query for one variable, sorted; only names in Freebase's schema are kept."""
+        """The results of a query for one variable, sorted; only names in the form of Freebase's schema are kept."""
         found = {node.id for (node,) in self.rows(query) if isinstance(node, Entity)}
         return tuple(sorted(name for name in found if NAME.fullmatch(name)))
 
@@ -202,7 +202,7 @@ def _place(node: Node) -> tuple[bool, str, str]:
 
 
 def _spread(ids: Collection[str]) -> Sequence[str]:
-    """The ids, sorted. If there are too many ids to examine, the result is an evenly spread selection."""
+    """The ids, sorted; if there are too many to examine, only an evenly spread selection of them."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
 
@@ -288,8 +288,8 @@ def wrong(text: str, datatype: str) -> str | None:
 def read(text: str) -> Value | None:
     """The literal that a text denotes: a number, a date, a year, `"text"` or `text^^datatype`.
 
-    None if the text is none of these. Four digits are a year. Datatypes are from XML Schema, written as `date`, as
-    `xsd:date` or as the full IRI.
+    None if the text is none of these. A text of four digits is a year. Datatypes are from XML Schema, written as
+    `date`, as `xsd:date` or as the full IRI.
 
     Raises:
         SparqlError: the date does not exist, the datatype is unknown, or the datatype does not allow the text.
@@ -363,7 +363,7 @@ _Term: TypeAlias = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 class StoreGraph(SelectGraph):
     """One graph in a store, either a named graph or the default graph.
 
-    Many graphs may share one store, and no graph changes it. The time limit is checked whenever the store finds a row;
+    Many graphs may share one store, which no graph changes. The time limit is checked whenever the store finds a row;
     the store's work between two rows cannot be stopped. Therefore the terms that a COUNT, ARGMAX or ARGMIN needs are
     fetched as rows by separate queries, with the innermost first.
 
@@ -422,7 +422,7 @@ class StoreGraph(SelectGraph):
         )
 
     def _best(self, arg: Arg, solved: Mapping[Expression, str | None], until: float) -> str | None:
-        """The largest or smallest of the values by which members are ordered, as SPARQL writes it.
+        """The largest or smallest of the values by which members are ordered, in SPARQL's notation.
 
         None if there is no value.
         """

@@ -81,7 +81,7 @@ class Join:
 
 @dataclass(frozen=True)
 class And:
-    """The members of both sets."""
+    """The members that two sets have in common."""
 
     left: Expression
     right: Expression
@@ -277,7 +277,7 @@ OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 Solved = Mapping[Expression, str | None]
-"""Results known before the query, as SPARQL writes them.
+"""Results known before the query, in SPARQL's notation.
 
 These results are the best value of an ARGMAX or ARGMIN (None if there is no value), and the number of a COUNT.
 """
@@ -318,7 +318,7 @@ def iri(name: str) -> str:
 
 
 def literal(value: Value, dialect: Dialect = "sparql") -> str:
-    """A literal as SPARQL writes it, escaped."""
+    """A literal in SPARQL's notation, escaped."""
     kind = value.datatype.rpartition("#")[2]
     offset = OFFSET if dialect == "virtuoso" and kind not in _PLAIN else ""
     datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # removes characters that would end an IRI
@@ -443,7 +443,7 @@ class _Patterns:
 
 
 def ending(relation: str) -> str | None:
-    """For a relation that leads to a start, the relation that leads to the end; None if there is no such relation."""
+    """For a relation that leads to the start of validity, the relation that leads to its end; None if there is none."""
     for since, until in (("from", "to"), ("from_date", "to_date")):
         if relation.endswith(since):
             return f"{relation.removesuffix(since)}{until}"

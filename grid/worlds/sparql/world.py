@@ -142,7 +142,7 @@ class SparqlWorld:
         return after, Observation({RESULT: handle(len(results)), "value": value})
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """The names that a call needs from the graph's schema and from the names of its entities.
+        """The names that a call expects: names in the graph's schema, and names of the graph's entities.
 
         The candidates for a relation are the relations of the entities given to the call.
         """
@@ -195,7 +195,7 @@ class SparqlWorld:
     def _unknown(self, words: Mapping[str, str]) -> str | None:
         """The message that a call's relation is not in the graph.
 
-        None if the relation is in the graph, or if the graph cannot tell.
+        None if the relation is in the graph, or if the graph cannot list its relations.
         """
         for name in filter(words.__contains__, RELATIONS):
             known = self.graph.vocabularies["relation"]
@@ -224,7 +224,11 @@ def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str
 def expected(
     graph: KnowledgeGraph, mentions: Mapping[str, str], tool: str, words: Mapping[str, str], given: Mapping[str, Result]
 ) -> dict[str, Expected]:
-    """The names that a call expects, for each parameter. Raises SparqlError if the graph cannot tell."""
+    """The names that a call expects, for each parameter.
+
+    Raises:
+        SparqlError: a limit is exceeded, the graph fails, or `input_value` is an invalid literal.
+    """
     if tool == tools.EXTRACT:
         return _input(graph, mentions, words["input_value"])
     ids = next((result.ids for result in given.values()), ())
@@ -392,7 +396,7 @@ _PARTIAL = "S1TAT"  # Virtuoso's state for an incomplete answer
 
 
 class _TryAgainError(Exception):
-    """A failure that may be temporary. `wait` is the number of seconds that the server asked to wait."""
+    """A failure that may be temporary. `wait` is the number of seconds to wait, as the server asked."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         self.wait = wait
@@ -413,7 +417,7 @@ class EndpointGraph(SelectGraph):
         dialect: with `virtuoso`, the time limit is sent to the server, and dates are as in Freebase's dump in Virtuoso.
         limits: the limits on the cost of one question.
         tries: the maximum number of times that a query is sent.
-        key: the config key, which error messages name.
+        key: the config key that error messages name.
 
     Raises:
         ConfigError: `url` is not a URL, or contains a password.
