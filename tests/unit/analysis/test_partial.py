@@ -37,7 +37,7 @@ def test_failed_calls_are_no_warning_without_calls_and_where_a_disturbance_makes
 def test_half_of_the_cells_ended_by_a_budget_is_no_warning_and_more_is(stopped: int, warned: bool) -> None:
     lines = partial.stopped(pd.concat([cells(4 - stopped), cells(stopped, budget_reached="tokens")]))
     said = (
-        f"warning: m, react on d: budget.tokens was used up in {stopped} of 4 cells; they are scored on their best "
-        "result so far"
+        f"warning: m, react on d: budget.tokens was used up in {stopped} of 4 cells; they are scored on the best "
+        "result that they had by then"
     )
     assert lines == [said] * warned
