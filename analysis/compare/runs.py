@@ -130,9 +130,9 @@ def matched(first: Run, second: Run) -> Matched:
     """Match the settings of two runs that have the same planner, dataset, robustness and further labels.
 
     A label in ACROSS may differ if each run has a single value for it. If a run has several settings with the same
-    labels, the settings with the same id are compared. Two remaining settings are compared if their labels differ only
-    in the changes in brackets (`react` and `react[temperature=0]`), and if each run has only one setting whose labels
-    are the same apart from these changes.
+    labels, the settings with the same id are compared. Two remaining settings, one from each run, are compared if their
+    labels are the same once the changes in brackets are left out (`react` and `react[temperature=0]`), and if neither
+    run has another remaining setting with these shortened labels.
 
     Raises:
         AnalysisError: the runs share no setting, or the settings that they share have no case in common; the error

@@ -29,7 +29,7 @@ SETTING = ["model", "dataset", "robustness", "planner"]
 ALL = "all"
 """The pool of all tools of the benchmark; labels do not mention it."""
 UNCHANGED = "none"
-"""The default of refinement and of memory; labels do not mention it.
+"""The default value for both refinement and memory; labels do not mention this value.
 
 With this default, the plan is used as it was first written, and no other case is remembered.
 """
@@ -279,8 +279,9 @@ def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | Non
     """The planners' labels, extended by the retriever and the roles that vary, so that they tell settings apart.
 
     The pool is added if it is not `all`, and so are refinement and memory if they are used. If labels are still equal,
-    the differences between the settings are added (`react (seed=1)`): keys of their `configs`, the data or the code.
-    The `configs` are read only in this case. If no difference is known, the setting's id is added.
+    differences between the settings are added, as in `react (seed=1)`. These are differences in keys of their
+    `configs`, in the data or in the code. The `configs` are read only if labels are still equal. If no difference is
+    known, the setting's id is added.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()

@@ -58,7 +58,7 @@ def document(
     viewer: Viewer | None = None,
     summary: Sequence[str] = (),
 ) -> str:
-    """A page: sentences on its subject, its contents, tables and figures.
+    """A page, which consists of a table of contents, tables, figures, and sentences on its subject.
 
     Below each table and figure is the query for its numbers.
 

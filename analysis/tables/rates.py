@@ -261,7 +261,10 @@ def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFram
 
 
 def corrected(differences: pd.DataFrame) -> pd.DataFrame:
-    """Add p by Holm's correction over all rows, for each rate separately: `success_holm`, `tool_match_rate_holm`."""
+    """Add p values after Holm's correction over all rows.
+
+    Each rate is corrected separately: `success_holm`, `tool_match_rate_holm`.
+    """
     return differences.assign(**{f"{rate}_holm": holm(differences[f"{rate}_p"]) for rate in PAIRED})
 
 

@@ -24,7 +24,7 @@ from grid.settings.plan import Plan
 from grid.settings.setting import Cell, Keep, Setting
 from grid.store import CellIds
 
-# Estimating, from pilots, the tokens and the money of the cells to run, with the spread.
+# Estimates, from pilots, of the tokens and the money that the cells to run will use, each with its spread.
 
 
 @dataclass(frozen=True)

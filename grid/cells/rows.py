@@ -400,7 +400,10 @@ def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
-    """The columns that say which model answered as the acting model, as its server states; several names are joined."""
+    """The columns that say, according to the acting model's server, which model answered.
+
+    If there are several values for a column, they are joined.
+    """
     told = zip(*sources, strict=True)
     joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
     return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))

@@ -32,9 +32,9 @@ class Work:
     """Some cells of a setting, and how many times they failed to run.
 
     `deaths` is the number of workers that died while they had only these cells, and `waited` is the number of times
-    that no worker began them soon enough. The run numbers the cells of each setting as they begin: `first` is the
-    number of a chunk's first cell, `last` the number after its last cell. If parts of a chunk run again, each part
-    keeps both numbers.
+    that no worker began them soon enough. Within a run, the cells of each setting are numbered in the order in which
+    they begin: `first` is the number of a chunk's first cell, `last` the number after its last cell. If parts of a
+    chunk run again, each part keeps both numbers.
     """
 
     setting: Setting

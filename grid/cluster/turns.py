@@ -26,7 +26,7 @@ def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | N
     """The GPUs left free on each machine once processes have taken these shares; None if a share does not fit.
 
     The largest share is placed first. All whole GPUs of a process are on one machine. Each process goes to the machine
-    whose free shares then have the smallest sum.
+    whose free shares have the smallest sum after the process is placed there.
     """
     left = [sorted(gpus) for gpus in machines]
     for share in sorted(shares, reverse=True):

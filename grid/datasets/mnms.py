@@ -332,7 +332,7 @@ def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any
 
 
 def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics (`step_scores`) that compare the decision made after the steps `done` with the plan's call."""
+    """The metrics (`step_scores`) that compare the plan's call with the decision that followed the steps in `done`."""
     made = made_plan((*done, *trajectory.steps))[len(done) :]
     return step_scores(gold, made[0] if made else None)
 

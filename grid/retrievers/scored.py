@@ -156,8 +156,8 @@ def document(tool: ToolSpec, by: FoundBy = "all") -> str:
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]
 
 
-# Tools as defined by a case, for libraries that have only one definition per name, although cases may define a tool
-# differently.
+# Returns tools as a case defines them. Cases may define a tool of the same name differently, but a library has only one
+# definition per name.
 
 
 class RedefinedIndex:
@@ -211,8 +211,8 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
     Args:
         texts: the texts to search.
         words: a function that returns the words of a text or a query.
-        version: a name that changes whenever `words` returns different words. If `version` is given, the index of a
-            large number of texts is kept in the user's cache.
+        version: a name that changes whenever `words` returns different words. If `version` is given and there are at
+            least `_LARGE` texts, their index is kept in the user's cache.
     """
 
     @cache

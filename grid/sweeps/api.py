@@ -218,8 +218,9 @@ def _about(table: Table, wanted: Mapping[str, str | None]) -> bool:
 def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
     """The parts that a name refers to.
 
-    These are the part with exactly this name or, if there is none, all parts whose names begin with these words or, if
-    there are none either, all parts whose names begin with these letters.
+    If a part has exactly the name `name`, the result is this part alone. Otherwise, the result is all parts whose names
+    begin with `name` as whole words. If there are no such parts either, the result is all parts whose names begin with
+    the letters of `name`.
 
     Raises:
         ConfigError: there is no such part, or only the letters match, and they match parts of several kinds.

@@ -17,7 +17,7 @@ from grid.worlds.schema import ERROR
 
 @dataclass(frozen=True)
 class Layer:
-    """A world around an inner world.
+    """A world that wraps another world, its inner world.
 
     Unless a subclass changes this, a layer behaves like the inner world and has the same states.
     """

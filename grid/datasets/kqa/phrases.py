@@ -106,9 +106,9 @@ class Phrases:
         return self.rng.choice([fact for fact in facts if fact.name == key])
 
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
-        """A phrase that leads to an entity by `hops` relations from a name. Raises Dead if there is no such phrase.
+        """A phrase that describes an entity by a path of `hops` relations from a name.
 
-        If `titled`, the phrase may have a concept before the name.
+        Raises Dead if there is no such phrase. If `titled`, the phrase may have a concept before the name.
         """
         if target in self.used:
             raise Dead

@@ -409,7 +409,8 @@ def _told(found: Any, *path: str) -> int | None:
     return int(found)
 
 
-# Finds what caused a server's error, from the error's codes and words: the prompt, the model or else the server.
+# Finds the cause of a server's error (the prompt, the model or, if it is neither, the server itself) from the error's
+# codes and words.
 
 
 _MAX_READ = 2000  # maximum characters read of each text

@@ -295,7 +295,7 @@ class TokenServer:
         return self._digits
 
     async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
-        """The raw log-probabilities of each of the tokens `wanted` after the sequence `tokens`.
+        """The raw log-probability of each token in `wanted`, as the next token after the sequence `tokens`.
 
         If more than MAX_IDS tokens are wanted, several requests are sent, each of which costs a forward pass.
         """
