@@ -306,7 +306,7 @@ def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> li
     found = []
     for block in blocks.values():
         if is_of_this_code(block.measured):
-            print(f"{block.name}: {block.measured}, and only pages, docstrings and comments have changed since then")
+            print(f"{block.name}: {block.measured}; only texts without influence have changed since then")
         elif lacking := [flag for text, flag in FOLDERS.items() if f"{text}..." in block.command and not folders[flag]]:
             print(f"{block.name}: left out, because it needs {' and '.join(f'--{flag} FOLDER' for flag in lacking)}")
         else:
@@ -365,6 +365,7 @@ def _indented(command: str) -> str:
 # for the next figure.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 _NO_FIGURES = (":!*.md", ":!docs", ":!tests", ":!launch/readme.py")  # files on which no figure depends
+_METRICS, _PROSE = "grid/core/declared.txt", 5  # the fields from this place on are prose
 
 
 def commit_of(folder: Path) -> str | None:
@@ -380,7 +381,10 @@ def commit_of(folder: Path) -> str | None:
 
 
 def is_of_this_code(measured: str) -> bool:
-    """Whether only pages, docstrings and comments have changed since the commit that a block's last line names."""
+    """Whether only pages, docstrings, comments and metrics' meanings have changed since the commit of a block.
+
+    `measured` is the block's last line, which names the commit.
+    """
     found = re.match(r"measured at ([0-9a-f]{7,40}) on ", measured)
     if found is None:
         return False
@@ -396,7 +400,12 @@ def is_of_this_code(measured: str) -> bool:
 
 
 def _code(path: str, text: str) -> object:
-    """A Python or YAML file without docstrings and comments, in a comparable form; any other file as it is."""
+    """A file without the texts that change no figure, in a comparable form.
+
+    These texts are the docstrings and comments of a Python or YAML file, and the meanings of metrics.
+    """
+    if path == _METRICS:
+        return [line.split("|")[:_PROSE] for line in text.splitlines() if not line.startswith("#")]
     if path.endswith(".yaml"):
         return OmegaConf.create(text)
     if not path.endswith(".py"):
