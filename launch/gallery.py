@@ -52,7 +52,7 @@ FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 class Preset(Checked):
     """One preset: its small size, and the published tables that it reproduces (or the reason why there are none).
 
-    `published` lists files in analysis/published/tables. `small` has overrides for the small size. `row` has the labels
+    `published` lists files in analysis/papers/tables. `small` has overrides for the small size. `row` has the labels
     of a row in the first published file; the index shows this row. `runs` has further overrides, one list for each
     command; all commands write to one folder. `left_out` says why the gallery does not run the preset.
     """

@@ -158,7 +158,8 @@ class Acting:
         max_tokens: the maximum number of tokens in one answer.
         fit_tokens: lower `max_tokens` to the model's own limit and to the space left in its context after the prompt,
             and print a line about these limits. Without `fit_tokens`, a model with a lower limit than `max_tokens` is
-            refused, and a prompt that leaves less space counts as too long.
+            refused if the planner `plans_ahead`, and otherwise only leads to a warning that answers are cut off; a
+            prompt that leaves less space counts as too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0

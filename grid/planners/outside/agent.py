@@ -118,7 +118,7 @@ class Agent(_Outside, ABC):
         Args:
             query: the user's request.
             tools: the case's tools.
-            client: sends requests to the setting's acting model; requests must name the model `client.model`.
+            client: sends requests to the setting's acting model; requests must name the model `agent-grid`.
         """
 
     async def solve(self, episode: Episode) -> Trajectory:
