@@ -217,11 +217,10 @@ async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observa
 
 def _own(dataset: Dataset, name: str, *arguments: object) -> Any:
     """The result of a function in the data set's module `stats`; None if there is no such function."""
-    package = type(dataset).__module__.rpartition(".")[0]
-    module = f"{package}.stats"
-    if package == "grid.datasets" or find_spec(module) is None:
+    package = import_module(type(dataset).__module__).__package__
+    if not package or package == "grid.datasets" or find_spec(f"{package}.stats") is None:
         return None
-    function = getattr(import_module(module), name, None)
+    function = getattr(import_module(f"{package}.stats"), name, None)
     return function and function(*arguments)
 
 

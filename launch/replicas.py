@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from hydra_plugins.grid_sweeper import register
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.markup import escape
 
@@ -45,7 +46,8 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
         raise ConfigError(
             "model", label, "a model that runs in replicas; this one runs in each worker, and loads nothing"
         )
-    engine, found = cast(HostedEngine, built), pool.find(label, model)
+    engine = cast(HostedEngine, built)
+    found = running = pool.find(label, model)
     if not found:
         replicas = pool.count(engine, config.cluster.replicas)
         if not config.cluster.grows_to:
@@ -56,7 +58,8 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
     try:
         late = wait([found], config.cluster.ready_seconds, say)
     except GridError:
-        pool.stop(found)
+        if not running:  # a sweep may be using a pool that was running
+            pool.stop(found)
         raise
     for name, one in late.items():
         say(f"replica {name} is not ready: {one.why}")
@@ -117,8 +120,9 @@ def main() -> int:
         else:
             found = pool.named(stem) if stem else pool.find(label, model)
             {"status": status, "stop": stop}[arguments.command](stem or label, found, console)
-    except (GridError, HydraException) as error:
-        told = refusal(error, overrides) if isinstance(error, ConfigError | HydraException) else str(error)
+    except (GridError, HydraException, OmegaConfBaseException) as error:
+        several = isinstance(error, GridError) and not isinstance(error, ConfigError)  # a line for each replica
+        told = str(error) if several else refusal(error, overrides)
         console.print(f"[bold red]error:[/] {escape(shown_lines(told))}", soft_wrap=True)
         return 2
     return 0

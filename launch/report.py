@@ -104,7 +104,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     Raises:
         GridError: the runs cannot be compared, or an option is given that only applies to one sweep.
     """
-    if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
+    refused = ("follow", "analysis", "wide", "metric", "papers", "by", "figures")
+    if option := next((name for name in refused if getattr(arguments, name)), None):
         option = f"--{option}"
         raise StoreError(f"{option} works for only one sweep; two folders are compared, or combined with --into FOLDER")
     from grid import store

@@ -130,7 +130,7 @@ def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
     """The rows sorted by setting, with the derived columns."""
     frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
     if not frame.empty:
-        frame = frame.assign(planner=told_apart(frame, lambda: _configs(root)))
+        frame = frame.assign(planner=told_apart(frame, lambda: _configs(root), _settings(root)))
     return frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
 
 
@@ -275,28 +275,45 @@ def _configs(root: Path) -> dict[str, str]:
     return {row["setting_id"]: row["config"] for row in found}
 
 
-def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
+def _settings(root: Path) -> pd.DataFrame:
+    """Each setting of the folder once, with the columns `APART` and with models' names as in tables."""
+
+    def made() -> pd.DataFrame:
+        found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
+        return found.assign(model=found["model"].cat.rename_categories(models(root))) if len(found) else found
+
+    return once(root, "settings", made, few=True)
+
+
+def told_apart(
+    frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]], every: pd.DataFrame | None = None
+) -> pd.Series[Any]:
     """The planners' labels, extended by the retriever and the roles that vary, so that they tell settings apart.
 
     The pool is added if it is not `all`, and so are refinement and memory if they are used. If labels are still equal,
     differences between the settings are added, as in `react (seed=1)`. These are differences in keys of their
     `configs`, in the data or in the code. The `configs` are read only if labels are still equal. If no difference is
     known, the setting's id is added.
+
+    If the frame is a selection, `every` has all settings, so that the labels are the same in each selection.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
-    settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
+    settings = frame.loc[first, [*APART]].astype(object).set_index(place[first])
+    if every is not None:
+        others = every[[*APART]].astype(object).set_axis(-1 - np.arange(len(every)))
+        settings = pd.concat([settings, others]).drop_duplicates()
     planner = settings["planner"].map(shown_labels.plain, na_action="ignore")
     if settings["retriever"].nunique() > 1:
         planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have no retriever
     pool = settings["pool"].fillna(ALL)
     planner = planner.where(pool == ALL, planner + " / pool " + pool)
     for group in ("refine", "memory"):
-        further = frame.loc[first, group].set_axis(settings.index).astype(object).fillna(UNCHANGED)
+        further = settings[group].fillna(UNCHANGED)
         planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
     for role in ASKED:
-        asked = frame.loc[first, role].set_axis(settings.index).astype(object)
+        asked = settings[role]
         if asked.groupby(settings["model"]).nunique().max() > 1:  # only if the role varies within a model
             called = asked.dropna().map(shown_labels.short(asked.dropna())).reindex(asked.index)
             planner = planner.where(asked.isna(), planner + f" / {role} " + called.astype(str))
@@ -316,25 +333,20 @@ def _differing(settings: pd.DataFrame, configs: Mapping[str, str | None]) -> pd.
     ]  # fmt: skip
     told = shown_labels.differences(every)
     if told is None:
-        ids = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
-        return " #" + ids + ("-" + settings["code"].str[:4] if settings["code"].nunique() > 1 else "")
+        known = settings[["setting_id", "dataset_version", "code"]].fillna("")
+        ids = known["setting_id"].str[:6] + "-" + known["dataset_version"].str[-4:]
+        return " #" + ids + ("-" + known["code"].str[:4] if known["code"].nunique() > 1 else "")
     return pd.Series([f"{shown_labels.MARK}{text.replace('planner.', '')})" for text in told], settings.index)
 
 
 def lengthened(root: Path) -> pd.DataFrame:
-    """The settings whose planner's label was lengthened: `unknowns.SETTING`, `planner` as stored, and the `label`."""
+    """The settings whose planner has another label in tables: `unknowns.SETTING`, `planner` as stored, and `label`."""
 
     def made() -> pd.DataFrame:
-        labels = episodes(root, names=FEW)["planner"].unique()
-        marks = (" / ", " #", shown_labels.MARK)  # the marks that `told_apart` adds
-        if not any(mark in str(label) for label in labels for mark in marks):
-            return pd.DataFrame()
-        found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
-        found = (
-            found.assign(label=told_apart(found, lambda: _configs(root)).astype(str))
-            if len(found)
-            else found.assign(label="")
-        )
+        found = _settings(root)
+        if found.empty:
+            return found
+        found = found.assign(label=told_apart(found, lambda: _configs(root)).astype(str))
         return found.loc[found["label"] != found["planner"].astype(str), [*unknowns.SETTING, "planner", "label"]]
 
     return once(root, "lengthened", made, few=True)

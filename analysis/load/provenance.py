@@ -37,7 +37,7 @@ _FOLLOWS = {
     "seed": "trials cannot be repeated",
 }
 """For each key, the consequence if requests leave it out."""
-_READ = "read from released files or from your own"
+_READ, _TAKEN = "read from released files or from your own", "imported"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
@@ -103,14 +103,17 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """Map each data set that differs from its paper's data to a line on which comparisons with the paper are valid."""
-    told = {}
+    """Map each data set that differs, or may differ, from its paper's data to a line on which comparisons are valid."""
+    told: dict[str, str] = {}
+    valid = "differences between settings can be compared with the paper's, but absolute values cannot"
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
-        data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
-        if _READ not in data or any(mark in str(row["dataset_version"]) for mark in (MADE_UP, TICKET)):
-            told[str(row["dataset"])] = (
-                f"{data}: differences between settings can be compared with the paper's, but absolute values cannot"
-            )
+        name, version = str(row["dataset"]), str(row["dataset_version"])
+        data = _data(name, version, row["config"])
+        taken = data.endswith(f"({_TAKEN})")
+        if any(mark in version for mark in (MADE_UP, INVENTED, TICKET)) or not (_READ in data or taken):
+            told[name] = f"{data}: {valid}"
+        elif taken:
+            told.setdefault(name, f"{data}: it is not known whether these are the paper's data; if not, {valid}")
     return told
 
 
@@ -137,7 +140,7 @@ def _origin(config: str | None) -> str:
 def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, derived from its label, its version and the config."""
     if isinstance(config, str) and _origin(config):
-        return f"{name} (imported)"
+        return f"{name} ({_TAKEN})"
     plain = frames.name_of(name)
     made_up = ", tools simulated" if MADE_UP in version else f", {TOLD_ALL}" if TICKET in version else ""
     if INVENTED in version:

@@ -195,8 +195,8 @@ def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
 def _beyond(design: Design, power: float) -> int | None:
     """The number of cases needed if further clusters were like the available clusters; None if it is above MOST."""
     more = _further(tuple(int(size) for size in design.sizes(len(design.order))))
-    claim = needed(Design(design.latent, design.rates, design.trials, design.alpha, more), power)
-    return claim.cases if claim.power >= power else None
+    cases = _cases(design, Design(design.latent, design.rates, design.trials, design.alpha, more), power)
+    return None if math.isinf(cases) else int(cases)
 
 
 def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted: Wanted) -> list[tuple[float, float]]:
@@ -221,9 +221,10 @@ def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted:
     return [(float(one), float(other)) for one, other in zip(low, high, strict=True)]
 
 
-def _cases(design: Design, resampled: Design, power: float) -> float:
-    resampled.shift = design.shift
-    claim = needed(resampled, power)
+def _cases(design: Design, other: Design, power: float) -> float:
+    """The number of cases that another design needs with the first design's correction; infinite if it has too few."""
+    other.shift = design.shift
+    claim = needed(other, power)
     return claim.cases if claim.power >= power else math.inf
 
 

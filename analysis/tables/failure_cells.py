@@ -104,6 +104,24 @@ class Reference:
 NOTHING = Reference((), followed=False)
 
 
+def asked_for(ids: Sequence[str], horizon: int | None, first: str | None) -> slice:
+    """The part of a reference that a planner was asked to predict, as the metrics count it.
+
+    A case with a horizon may begin after some of its reference's calls, and only the next `horizon` calls count. The
+    decisions' ids continue those of the calls that were already made, so the part begins at the id of the episode's
+    first decision. Without such a decision, or without a horizon (whole plans), it is the whole reference.
+
+    Args:
+        ids: the ids of the reference's steps (`cases.calls.substep_id`), in order.
+        horizon: `episodes.horizon_k`.
+        first: the first decision's `steps.substep_id`.
+    """
+    if horizon is None or first not in ids:
+        return slice(None)
+    begun = ids.index(first)
+    return slice(begun, begun + horizon)
+
+
 class Taken:
     """One decision on the path, as stored in `steps`; texts are parsed only when needed."""
 

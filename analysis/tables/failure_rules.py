@@ -68,11 +68,9 @@ def primary(found: Sequence[Fault]) -> Fault:
 def _found(cell: Cell) -> list[Fault]:
     if cell.unsolvable:
         return of_unsolvable(cell)
-    if not cell.reference.calls:
-        return _without_reference(cell)
+    found = _against_reference(cell) if cell.reference.calls else _without_reference(cell)
     if cell.behaviour is not None:
-        return of_broken(cell) or _against_reference(cell)
-    found = _against_reference(cell)
+        return of_broken(cell, found)
     return of_plan(cell, found) if cell.plan_errors else found
 
 
@@ -348,18 +346,18 @@ def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
     return [fault if fault.kind != REDUNDANT else _costly(fault) for fault in kept]
 
 
-def of_broken(cell: Cell) -> list[Fault]:
+def of_broken(cell: Cell, found: list[Fault]) -> list[Fault]:
     """The fault after a tool broke: the tool is called again (wrong tool), or the request is refused (gave up).
 
-    All other faults are found by comparison with the reference, if there is one.
+    All other faults are those `found` without regard to the broken tool.
     """
     first = next((taken.step for taken in cell.path), None)
     if cell.behaviour == RETRY:
         return [Fault(WRONG_TOOL, "calls the broken tool again", first, place=first or 0)]
     if cell.behaviour == REFUSE:
         return [Fault(GAVE_UP, "refused", first, place=first or 0)]
-    if cell.reference.calls or cell.behaviour != OTHER:
-        return []
+    if found or cell.reference.calls or cell.behaviour != OTHER:
+        return found
     return [Fault(UNKNOWN, "does not call the replacement")]
 
 

@@ -443,14 +443,19 @@ def differences_table(differences: pd.DataFrame, reference: str, query: str) -> 
 
 
 def models_table(differences: pd.DataFrame, query: str) -> Table:
-    """Each model of one data set minus the model whose name sorts first, from `corrected` rows of `paired_models`."""
-    dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
+    """Each model of one data set minus another model, from `corrected` rows of `paired_models`.
+
+    If planners ran with different models, the models that are subtracted may differ; then a column names them.
+    """
+    dataset, references = str(differences["dataset"].iloc[0]), list(differences["reference"].unique())
+    several = len(references) > 1
+    against = "the model in the column minus" if several else references[0]
     tests = int(differences["success_holm"].notna().sum())
     return Table(
         name=f"models {dataset}",
-        title=f"{dataset}: models, difference from {reference} with the same planner, paired over cases",
+        title=f"{dataset}: models, difference from {against} with the same planner, paired over cases",
         by=[*LABELS, "model"],
-        columns=_columns(),
+        columns=[*[Column("minus", lambda row: str(row["reference"]))] * several, *_columns()],
         values=differences,
         query=query,
         about=f"{_caption(tests)}; {_EVERY}",

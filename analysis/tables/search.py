@@ -36,7 +36,7 @@ _TERMS = ["robustness", "asked"]
 _COSTS = (
     "tokens: input and output tokens; calls: completions and scoring passes; executed: tool calls that were run; "
     "seconds: the case's own time, which in the first case of a process includes the time for loading; tokens and "
-    "calls are those of the acting model and the judge; all are means per case"
+    "calls are those of the acting model, its judge and its critic; all are means per case"
 )
 
 
@@ -284,8 +284,8 @@ def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
 
 # The results of planners at equal numbers of completions and scoring passes, and `egb_tree` minus each other planner.
 #
-# Executed calls (`anytime`) measure the cost of tools. Completions and scoring passes of the acting model and the
-# judge, as the budget `llm_calls` counts them, measure the cost of models.
+# Executed calls (`anytime`) measure the cost of tools. Completions and scoring passes of the acting model, its judge
+# and its critic, as the budget `llm_calls` counts them, measure the cost of models.
 
 
 LIMITS = (16, 32, 64, 128, 256, 512)
@@ -361,7 +361,7 @@ def _row(
 
 
 SUCCESS = "success, %"
-_COUNTED = "completions and scoring passes per case, of the acting model and the judge"
+_COUNTED = "completions and scoring passes per case, of the acting model, its judge and its critic"
 _AT = (
     "success at a limit: the success of the best result that the planner had found by then, and would have returned at "
     "that point; a case without a result by then counts as not resolved"

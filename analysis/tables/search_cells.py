@@ -72,16 +72,19 @@ CASE = [CLUSTER, "case_id"]
 COSTS = ["tokens", "calls", "executed", "seconds"]
 """The costs of a case: tokens, calls, executed calls and seconds.
 
-Tokens are input and output tokens. Calls are completions and scoring passes of the acting model and the judge, as
-budgets count them; calls of an evaluator, which only scores, do not count. Executed calls are calls of tools that were
-run. Seconds are the case's own time, without queueing.
+Tokens are input and output tokens. Calls are completions and scoring passes. Both are those of the acting model, its
+judge and its critic, as budgets count them; an evaluator, which only scores, does not count. Executed calls are calls
+of tools that were run. Seconds are the case's own time, without queueing.
 """
-_JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
-_COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
-ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
+_CALLS = ["judge_calls", "judge_passes", "critic_calls", "critic_passes"]
+_COLUMNS = [
+    *provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds",
+    *spending.SPENT, *_CALLS,
+]  # fmt: skip
+ALL_CALLS = " + ".join(["llm_calls", "forward_passes", *(f"coalesce({name}, 0)" for name in _CALLS)])
 """The SQL for completions and scoring passes, as budgets count them."""
 _VALUES = {
-    "success": "success", "tool_match_rate": "tool_match_rate", "tokens": spending.OF_JUDGED, "calls": ALL_CALLS,
+    "success": "success", "tool_match_rate": "tool_match_rate", "tokens": spending.SQL, "calls": ALL_CALLS,
     "executed": "tool_calls", "seconds": "case_seconds", "n_nodes": "n_nodes", "checks": "resolved_checks",
 }  # fmt: skip
 _NOT_RECORDED = "not recorded"

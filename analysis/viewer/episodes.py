@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.tables.failure_cells import asked_for
 from analysis.viewer.index import Index, Setting
 from grid.core.types import NO_TOOL, to_json
 from grid.core.untrusted import loads
@@ -151,8 +152,9 @@ class Sibling:
 class EpisodePage:
     """The data of a page of one episode.
 
-    `case` is None if the case's row is lost. `missed` are the reference's calls with which no shown decision is
-    compared. `branches` are all branches of the episode.
+    `case` is None if the case's row is lost. `missed` are the reference's calls that the planner was asked for
+    (`failure_cells.asked_for`) and with which no shown decision is compared. `branches` are all branches of the
+    episode.
     """
 
     row: Row
@@ -186,8 +188,10 @@ def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
     row, setting = found
     steps = _steps(index, row)
     case = case_of(index, row)
-    calls = case["calls"] if case else []
     shown = _shown(steps, branch)
+    calls = case["calls"] if case else []
+    ids = [call["substep_id"] for call in calls]
+    calls = calls[asked_for(ids, row["horizon_k"], shown[0]["substep_id"] if shown else None)]
     places = aligned(shown, calls, bool(case and case["followed"]))
     asked = _requests(index, row)
     decisions = [

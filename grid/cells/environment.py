@@ -60,7 +60,7 @@ class Environment:
         If a model plays the user, its first message becomes the query.
 
         Raises:
-            ModelError: no first message can be read.
+            ModelError: there is no first message.
         """
         world = problem.world
         if (evaluation := self.evaluation) and built.compares_texts:
@@ -75,7 +75,8 @@ class Environment:
         first = await customer.reply(talking.scenario, talking.opening())
         if first is None:
             raise ModelError(
-                "the first message of the simulated user could not be read, even after all retries (user.max_retries)"
+                "the first message of the simulated user could not be read, even after all retries (user.max_retries), "
+                "or its prompt does not fit the model's context"
             )
         world = within(world, lambda own: cast(Talking, own).talked_to(customer, first))
         return replace(problem, world=world, case=replace(problem.case, query=first))

@@ -190,7 +190,7 @@ async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
     batches: list[Batch] = []
     broken_off = False
     waiting, size, most = list(trial.cells), 1, 1
-    while count := min(size, cap.left // most, len(waiting)):
+    while (count := min(size, cap.left // most, len(waiting))) > 0:  # `cap.left` may be negative
         cells, waiting = waiting[:count], waiting[count:]
         try:
             batch, rows = await _batch(trial, built, cells, cap)

@@ -98,9 +98,10 @@ def connect(cluster: ClusterConfig) -> str:
     if told := _users_own(cluster):
         return told
     _used = True
-    with ExitStack() as undo:
+    with ExitStack() as watching, ExitStack() as undo:  # the watcher has to wait until Ray has been shut down
         undo.enter_context(_as_it_was())
-        told = _start(cluster, undo) if cluster.kind == "local" else _join(cluster)
+        told = _start(cluster, watching) if cluster.kind == "local" else _join(cluster)
+        _undo.push(watching.pop_all())
         _undo.push(undo.pop_all())
     return told
 
@@ -209,10 +210,10 @@ def _read_authentication() -> None:
     raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
+def _start(cluster: ClusterConfig, watching: ExitStack) -> str:
     """Start a Ray on this machine for this sweep only, whatever RAY_ADDRESS says; its ports listen on loopback.
 
-    Until `undo` runs, a watcher ends this Ray if our process is killed.
+    Until `watching` is closed, a watcher ends this Ray if our process is killed.
     """
     from ray._private import ray_constants
 
@@ -234,7 +235,7 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
             **_with_plugins(inherited=True),
             **_QUIET,
         )
-        undo.enter_context(watched(Path(context.address_info["session_dir"])))
+        watching.enter_context(watched(Path(context.address_info["session_dir"])))
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds
         raise UnfinishedError(
             one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")

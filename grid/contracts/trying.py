@@ -15,6 +15,7 @@ from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
 from grid.text import references
+from grid.worlds.layers import close, settle
 
 _BUDGET = BudgetConfig()
 
@@ -45,17 +46,25 @@ def problems(package: str, **files: str) -> list[Problem]:
 
 
 def reference_resolves(problem: Problem) -> bool:
-    """Whether the calls of a case's reference, made in order, resolve the case."""
+    """Whether the calls of a case's reference, made in order, resolve the case.
+
+    As after a cell, the world then examines its last state, and ends what it has running, such as a server.
+    """
     return asyncio.run(_follow(problem))
 
 
 async def _follow(problem: Problem) -> bool:
-    state, outcomes = problem.world.start(), dict[str, Mapping[str, Json]]()
-    for step, call in problem.reference.calls.items():
-        if call:
-            state, observation = await problem.world.apply(state, references.resolve(call, outcomes))
-            outcomes[step] = observation.content
-    return problem.world.resolved(state)
+    world = problem.world
+    state, outcomes = world.start(), dict[str, Mapping[str, Json]]()
+    try:
+        for step, call in problem.reference.calls.items():
+            if call:
+                state, observation = await world.apply(state, references.resolve(call, outcomes))
+                outcomes[step] = observation.content
+        await settle(world, state)
+        return world.resolved(state)
+    finally:
+        await close(world)
 
 
 def _built(package: str, files: dict[str, str]) -> tuple[Setting, Built]:

@@ -33,8 +33,8 @@ _CUT = _Cut()
 def one_line(text: object, limit: int = _LINE) -> str:
     """A text on one line of at most `limit` characters; terminal control characters are shown as escapes."""
     flat = " ".join(str(text).split())
-    cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
-    return escaped(cut)
+    shown = escaped(flat[: limit + 1])  # escapes only lengthen a text
+    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

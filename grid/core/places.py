@@ -23,7 +23,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -327,10 +327,13 @@ class Address(PosixPath):
         return self.write_bytes(data.encode())
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; no error if there is no object."""
+        """Remove the object.
+
+        If there is no object, some stores raise FileNotFoundError (not if `missing_ok`), and others raise no error.
+        """
         import obstore
 
-        with _as_errors_of_files(self):
+        with suppress(*[FileNotFoundError] * missing_ok), _as_errors_of_files(self):
             obstore.delete(self._store(), self._key)
 
     def replace(self, target: str | os.PathLike[str]) -> Address:

@@ -259,7 +259,7 @@ Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, An
 """Computes, with the help of a model, a benchmark's own metrics of a finished trajectory, by name."""
 
 
-def no_baselines() -> Mapping[str, bool]:
+def no_baselines() -> Mapping[str, bool | None]:
     """No baselines."""
     return {}
 
@@ -288,12 +288,12 @@ class Problem:
     same function. `domain` is the case's domain, with the same name as in the `category` of tools. `own` names the
     candidates that the benchmark itself provides for the case, including the reference's tools; it is empty if the
     benchmark provides no candidates. `measure` and `examine` compute the benchmark's own metrics. `baselines` states,
-    for columns in BASELINES, whether answers given without reading the query resolve the case. `controls` (the column
-    `controls`) are the variables, by name (letters, digits and _), that a regression controls for in addition to the
-    plan's shape and the dataset (planning_horizon B.3). Without `controls`, the regression controls for the plan's last
-    tool. `kind` is the task of agent_planning_benchmark to which the case belongs, if any. If a robustness setting has
-    its own tools or states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from
-    the translation.
+    for columns in BASELINES, whether answers given without reading the query resolve the case; None if only a judge can
+    decide. `controls` (the column `controls`) are the variables, by name (letters, digits and _), that a regression
+    controls for in addition to the plan's shape and the dataset (planning_horizon B.3). Without `controls`, the
+    regression controls for the plan's last tool. `kind` is the task of agent_planning_benchmark to which the case
+    belongs, if any. If a robustness setting has its own tools or states, `as_stated` translates a trajectory into the
+    reference's terms; metrics are computed from the translation.
 
     The run layer sets how tools are retrieved. `parts` are the substeps whose candidates form the tools of the whole
     query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: the
@@ -311,7 +311,7 @@ class Problem:
     own: tuple[str, ...] = ()
     measure: Measure = no_measure
     examine: Examine | None = None
-    baselines: Callable[[], Mapping[str, bool]] = no_baselines
+    baselines: Callable[[], Mapping[str, bool | None]] = no_baselines
     controls: Mapping[str, bool | str] = field(default_factory=dict)
     kind: TaskKind | None = None
     as_stated: Callable[[Trajectory], Trajectory] = as_it_is

@@ -485,8 +485,8 @@ def _reference(world: Conversation) -> Reference:
     """The gold calls in order, with None between two turns."""
     calls: dict[str, ToolCall | None] = {}
     failing = set()
-    for turn, expected in zip(world.gold, world.expected, strict=True):
-        if turn is not world.gold[0] or calls:
+    for number, (turn, expected) in enumerate(zip(world.gold, world.expected, strict=True)):
+        if number:
             calls[str(len(calls))] = None
         for call, outcome in zip(turn, expected.outcomes, strict=True):
             if outcome.observation.failed:

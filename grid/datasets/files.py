@@ -86,11 +86,10 @@ class _Window:
                 value, end = DECODER.raw_decode(self.text, self.at)
             except ValueError as error:  # the rest of the value may not have been read yet
                 broken = f"broken JSON: {error}"
-            if not broken and self.text[end : end + 1] in _BEHIND:  # else a number may continue (0 of 0.5)
-                break
-            if len(self.text) - self.at > MAX_LINE_BYTES:
+            whole = not broken and self.text[end : end + 1] in _BEHIND  # else a number may continue (0 of 0.5)
+            if (end if whole else len(self.text)) - self.at > MAX_LINE_BYTES:
                 raise ValueError(f"the value has more than {MAX_LINE_BYTES:,} characters, or is broken JSON")
-            if not self._more():
+            if whole or not self._more():
                 if broken:
                     raise ValueError(broken)
                 break

@@ -57,7 +57,7 @@ class One(BaseModel):
         strange = ("args", "env", "folder") if self.command is None else ("headers",)
         for name in strange:
             if getattr(self, name):
-                other = "url" if self.command else "command"
+                other = "command" if self.command is None else "url"
                 raise ConfigError(f"{key}.{name}", "(not shown)", f"null, because this key needs {key}.{other}")
         headers = tuple((self.headers or {}).items())
         return Server(
@@ -137,7 +137,7 @@ class Mcp(RecordDataset[Task]):
         """The usable tasks by id."""
         found = {task.id: task for task in self._tasks.values() if self._unusable(task) is None}
         if not found:
-            why = next((one.reason for one in self.skipped), "the file is empty")
+            why = next(map(self._unusable, self._tasks.values()), "the file is empty")
             raise ConfigError("dataset.path", self.path, f"a file with at least one usable task ({why})")
         return found
 
@@ -231,7 +231,7 @@ class Mcp(RecordDataset[Task]):
         return found, skipped
 
     def _unusable(self, task: Task) -> str | None:
-        return unusable(task, self.tools, [*map(_tool, self._specs[1])])
+        return unusable(task, self.tools, {_tool(one): one.reason for one in self._specs[1]})
 
 
 def _one(key: str, keys: object) -> One:

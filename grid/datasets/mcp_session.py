@@ -305,6 +305,8 @@ _SCHEMA = 50_000  # maximum length of a schema, in characters
 _DESCRIPTION = 20_000  # maximum length of a description, in characters
 _PARTS = 10_000
 _VALUES = ("default", "enum", "const", "examples")  # keys whose values are not schemas
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
+"""Keys whose values map names to schemas; so a name in such a value is not a schema's key."""
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 
 
@@ -326,8 +328,9 @@ def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Sk
         seen.add(name)
         try:
             found[name] = _spec(name, tool)
-        except BrokenError as error:
-            skipped.append(Skipped(f"tool {one_line(name, 80)}", one_line(f"a tool is left out: {error}", 300)))
+        except (AttributeError, BrokenError, LookupError, RecursionError, TypeError, ValueError) as error:
+            odd = "" if isinstance(error, BrokenError) else f"its schema cannot be read: {type(error).__name__}: "
+            skipped.append(Skipped(f"tool {one_line(name, 80)}", one_line(f"a tool is left out: {odd}{error}", 300)))
     return found, skipped
 
 
@@ -402,7 +405,7 @@ class _Filling:
     def _part(self, key: str, value: Any, within: tuple[str, ...]) -> Any:
         if key in _VALUES:
             return value
-        if key == "properties":
+        if key in _MAPS and isinstance(value, dict):
             return {name: self.filled(one, within) for name, one in value.items()}
         return self.filled(value, within)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -173,8 +173,8 @@ def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
         raise DataError(file, line, wrong_line(error, Task)) from None
 
 
-def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:
-    """The reason why a task cannot be a case; None if it can."""
+def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Mapping[str, str]) -> str | None:
+    """The reason why a task cannot be a case; None if it can. `left_out` has the reasons why tools are left out."""
     if not (task.calls or task.expect) and task.answer is None:
         return "the task has no calls, answer or expect, so nothing can resolve it"
     calls = task.reference()
@@ -184,7 +184,7 @@ def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str])
     ):
         if call.tool not in tools:
             why = (
-                "was left out"
+                f"was left out ({left_out[call.tool]})"
                 if call.tool in left_out
                 else f"is not a tool of the server{nearest(call.tool, [*tools])}"
             )

@@ -200,6 +200,9 @@ def derive(world: RestWorld) -> Derived:
     first item in the latest list, and failing that from an item requested earlier. If no earlier response contains an
     identifier, the world is given one that it accepts. The search text is a name in the query; if the query has several
     names, each search gets a different one. Every other required argument gets a value of its type.
+
+    Raises:
+        UnusableError: a call made in this way is refused.
     """
     calls: dict[str, ToolCall] = {}
     searches = sum(world.endpoints[name].search is not None for name in world.path)
@@ -229,11 +232,11 @@ def derive(world: RestWorld) -> Derived:
 def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Found]) -> tuple[list[_Found], RestState]:
     """The known identifiers (newest first) and the state after a call.
 
-    Raises ValueError if the call is refused.
+    Raises UnusableError if the call is refused.
     """
     after, observation = world.respond(state, call)
     if observation.failed:
-        raise ValueError(f"{call.tool} is refused: {observation.text()}")
+        raise UnusableError(f"no call of {call.tool} that the API accepts could be derived: {observation.text()}")
     endpoint = world.endpoints[call.tool]
     new = [_Found(0, call.tool, endpoint.is_entity, *one) for one in _identifiers(dict(observation.content), ())]
     return [*new, *(one._replace(ago=one.ago + 1) for one in found)], after
@@ -270,9 +273,12 @@ def _rank(one: _Found, item: Input) -> tuple[int, int]:
 def _of_type(item: Input, value: Json) -> Json:
     """An identifier converted to its parameter's type: a text becomes a number for an integer parameter.
 
-    Any other identifier is unchanged.
+    Any other identifier is unchanged. Raises UnusableError if the text is not a number.
     """
-    return int(value) if item.type == "integer" and isinstance(value, str) else value
+    try:
+        return int(value) if item.type == "integer" and isinstance(value, str) else value
+    except ValueError:
+        raise UnusableError(f"{item.name} must be an integer, but the earlier response has {value!r:.60}") from None
 
 
 def _value(item: Input, query: str, following: str) -> Json:

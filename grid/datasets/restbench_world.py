@@ -61,7 +61,8 @@ class Endpoint:
     @cached_property
     def search(self) -> str | None:
         """The parameter with the search text; None if the endpoint is not a search."""
-        return next((item.name for item in self.inputs if item.name in _SEARCH and item.type == "string"), None)
+        free = (item.name for item in self.inputs if item.type == "string" and not item.values)
+        return next((name for name in free if name in _SEARCH), None)
 
     @cached_property
     def entity(self) -> str | None:

@@ -188,6 +188,9 @@ def _offered(path: Path, number: int, row: Any) -> dict[Api, Definition]:
     for listed in row["api_list"]:
         if not isinstance(listed, dict) or not all(isinstance(listed.get(key), str) for key in _TEXTS):
             raise DataError(path, None, f"query {number}: every item of api_list must have {', '.join(_TEXTS)}")
+        for key in _LISTS:
+            if not isinstance(listed.get(key) or [], list):
+                raise DataError(path, None, f"query {number}: {key} in an item of api_list must be a list or null")
         api = Api(*(listed[key] for key in _TEXTS))
         offered.setdefault(api, _definition(listed))
     return offered

@@ -108,7 +108,7 @@ class Places:
         written = dict(zip(calls, numbers, strict=False))
         drafted = [text for _, text in outline]
         if self.reference.unsolvable and not self.calls:
-            return [Place(_LOST, "0", None), *(Place(None, str(n), None) for n in range(1, least + 1))][done:]
+            return [Place(_LOST, "0", None), *(Place(None, str(n), None) for n in range(1, done + least + 1))][done:]
         places = [
             Place(step, number, written_as(call, written), not drafted or _names(drafted[place], call.tool), blind)
             if call

@@ -160,14 +160,25 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
     """
     with store.locked(root):
         _check_rule(root, source)
-        there, found = store.finished(root), Found()
+        there, found, met = store.finished(root), Found(), set[str]()
 
         def wanted(case_id: str, trial: int) -> bool:
-            known = bool(there.holds([_cell_id(source, case_id, trial)])[0]) if len(there) else False
+            cell = _cell_id(source, case_id, trial)
+            if cell in met:
+                found.note("have the case and the trial of an earlier sample, and are left out")
+                return False
+            known = bool(there.holds([cell])[0]) if len(there) else False
+            if known:
+                met.add(cell)
             found.there += known
             return not known
 
-        samples = read(wanted, found)
+        def taken() -> Iterator[Sample]:
+            for sample in read(wanted, found):
+                met.add(_cell_id(source, sample.case_id, sample.trial))
+                yield sample
+
+        samples = taken()
         while some := list(islice(samples, AT_ONCE)):
             rows = _rows(source, some, _of_cases(root, source, some), now)
             store.write(root, {**rows, "metrics": _declared(root, source, some)})
@@ -190,6 +201,27 @@ def planner_label(tool: str, name: str) -> str:
 def score_name(tool: str, *parts: str) -> str:
     """The name of a metric, made from the tool's name and the scorer's name."""
     return re.sub(r"[^a-z0-9]+", "_", "_".join([tool, *parts]).lower())[:_NAME]
+
+
+class Names:
+    """The names of a run's scores, which are all different: each name belongs to the first score that asks for it."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, tuple[str, ...]] = {}
+
+    def of(self, name: str, kind: str, *score: str, found: Found | None = None) -> str:
+        """The name of a score of a kind, such as `text`, which may be known under `name`.
+
+        If this name belongs to another score, the result ends in a digest, and `found` gets a note.
+        """
+        if self._owners.setdefault(name, (kind, *score)) == (kind, *score):
+            return name
+        digest = _digest([kind, *score])[:8]
+        own = f"{name[: _NAME - len(digest) - 1]}_{digest}"
+        if found is not None:
+            told = one_line("/".join(score), 80)
+            found.note(f"have the score {told} as {own}, because another score has the name {name}")
+        return own
 
 
 def resolved(value: float | str | None) -> bool | None:

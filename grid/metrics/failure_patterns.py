@@ -1,8 +1,9 @@
 """Tool usage (traject_bench §4.1), which compares arguments with the reference's, and failure patterns (§4.2).
 
 Arguments are normalised in the same steps and the same order as in the authors' scorer: literals are read first, then
-whitespace, countries, dates, truth values and numbers are normalised. Some steps are drastic ("1" becomes a number, and
-"yes" becomes true, which equals 1), but we keep these steps so that figures can be compared.
+whitespace, countries, dates, truth values and numbers are normalised. Some steps are drastic ("1" becomes a number,
+"yes" becomes true, which equals 1, and "nan" becomes a number that does not even equal itself), but we keep these steps
+so that figures can be compared.
 """
 
 from __future__ import annotations

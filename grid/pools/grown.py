@@ -319,22 +319,24 @@ def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]
 
 
 def _operations(paths: object) -> Iterator[ToolSpec]:
-    """The operations of an OpenAPI document, as tools."""
+    """The operations of an OpenAPI document, as tools. Parameters that do not have the form of OpenAPI are left out."""
     for place, item in paths.items() if isinstance(paths, Mapping) else ():
         for verb in _VERBS:
             operation = item.get(verb) if isinstance(item, Mapping) else None
             if not isinstance(operation, Mapping):
                 continue
-            listed = [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]
+            listed = [part.get("parameters") for part in (item, operation)]
             parameters = tuple(
                 Parameter(
                     str(one["name"]),
-                    _TYPES.get(str((one.get("schema") or {}).get("type")), "string"),
+                    _TYPES.get(str(schema.get("type")), "string") if isinstance(schema, Mapping) else "string",
                     str(one.get("description") or ""),
                     bool(one.get("required")),
                 )
-                for one in listed
+                for ones in listed
+                for one in (ones if isinstance(ones, list) else ())
                 if isinstance(one, Mapping) and one.get("name")
+                for schema in [one.get("schema")]
             )
             text = operation.get("description") or operation.get("summary")
             tool = _spec(f"{verb} {place}", text, parameters, "")

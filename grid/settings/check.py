@@ -174,8 +174,9 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         root.expect_usable("store.root", shared.store.root)
     else:
         _check_root(shared.store.root, root)
-    store.check(root, damage=False)  # damaged files are put aside when the sweep has locked the folder
-    settings, moved = as_stored(root, settings)
+    store.check(root, damage=False)
+    with store.without_damaged():  # damaged files are put aside when the sweep has locked the folder
+        (settings, moved), stored = as_stored(root, settings), store.metrics(root).values()
     for setting in settings:
         found.add(setting)
     found.expect_named()
@@ -207,7 +208,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         fail_fast=shared.fail_fast,
         most_unknown=shared.most_unknown,
         tracing=shared.tracing,
-        metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
+        metrics=together([*measured, (f"results in {root}", stored)]),
     )
     said = found.cut, map(line_of, found.valid), found.priced
     told, remembered, priced = ([*dict.fromkeys(filter(None, part))] for part in said)

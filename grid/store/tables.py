@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.core.errors import ErrorKind, StoreError, shown_value
+from grid.core.errors import ErrorKind, StoreError, nearest, shown_value
 from grid.core.metric import BY_NAME, Metric
 from grid.core.places import folder_at
 from grid.core.types import to_json
@@ -128,6 +128,7 @@ def read(
         wanted = _Wanted(names, _ORDER[table], categories)
         use = lambda data: wanted.of(joined.of(data), _in_turn(_latest_of(data)), where)  # noqa: E731
         return scan(root, table, use, _AGE)
+    _expect_columns(root, table, names, TABLES[table].names)
     wanted = _Wanted(names, _ORDER[table], categories)
     if table in DIGESTS:
         first = DIGESTS[table]
@@ -269,6 +270,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
     """`scores` or `costs`, sorted by cell and name; also from old files, which have a column per score or cost."""
+    _expect_columns(root, table, columns or (), _LONG[table].names)
     maps = [SCORES, TEXT] if table == "scores" else [COSTS]
     rows = read(root, "episodes", ["cell_id", *maps], where)
     old = pc.field(maps[0]).is_null()
@@ -278,6 +280,12 @@ def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequenc
         rows = pa.concat_tables([rows.filter(~old), refolded(earlier, maps)])
     data = entries(rows, table).sort_by([("cell_id", "ascending"), (_LONG[table].names[1], "ascending")])
     return data if columns is None else data.select(list(columns))
+
+
+def _expect_columns(root: Path, table: str, columns: Sequence[str], known: Sequence[str]) -> None:
+    for name in columns:
+        if name not in known:
+            raise StoreError(f"{root}: {table} has no column {shown_value(name)}{nearest(name, known)}")
 
 
 @dataclass(frozen=True)

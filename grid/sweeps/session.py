@@ -238,14 +238,14 @@ def _run(
     seconds, last = time.monotonic() - started, progress.document()
     say(console, f"ran {last['done']:,} cells in {seconds:.1f} s: {last['ok']:,} ok, {last['failed']:,} failed")
     why = why_unknown(plan.root, ids) if run.stopping and unknowns.reached(run) else []
-    for line in (*spending.ended(run), *why, *([_sampled(*run.room.since)] if run.room.since else [])):
+    for line in (*spending.ended(run), *why, *([sampled(*run.room.since)] if run.room.since else [])):
         say(console, line)
     if totals:
         wide(console).print(replicas_table(totals))
     return run.stopping, last["failed"]
 
 
-def _sampled(since: dt.datetime, cells: int) -> str:
+def sampled(since: dt.datetime, cells: int) -> str:
     """The line that says since when transcripts have been kept for only a sample of cells."""
     return (
         f"transcripts reached the limit store.transcripts_gib after {cells:,} cells of this run, at "

@@ -230,7 +230,8 @@ def gates(found: Sequence[Stage]) -> Table:
         title="Gates",
         box=SIMPLE,
         padding=_PADDING,
-        caption="An answer may break several rules. In the end: after the last repair.",
+        caption="An answer may break several rules. In the end: in the answer whose products were kept; if no answer "
+        "had any, in the last one.",
     )
     for column in ("stage", "gate", "answers refused", "% of answers", "in the end"):
         table.add_column(column, justify="left" if column in ("stage", "gate") else "right")
@@ -241,7 +242,7 @@ def gates(found: Sequence[Stage]) -> Table:
         for one in stage.settled:
             for _, checked in one.tries:
                 refused.update({broken.gate for broken in checked.broken})
-            last = {broken.gate for broken in one.tries[one.best][1].broken}
+            last = {broken.gate for broken in one.tries[one.best if one.products else -1][1].broken}
             ended.update(last | {broken.gate for broken in one.dropped})
             refused.update({broken.gate for broken in one.dropped} - last)
         for gate, count in refused.most_common():

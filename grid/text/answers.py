@@ -76,15 +76,13 @@ def _errors(value: dict[str, Json]) -> frozenset[str]:
             true = _truth(holds, name)
             if found.setdefault(_named(name), true) != true:
                 raise UnreadableError(f"{_named(name)} stands in it twice, with different values")
-    missing = [name for name in ERRORS if name not in found]
-    if missing:
+    if missing := [name for name in ERRORS if name not in found]:
         raise UnreadableError(f"no {missing[0]}, where all of E1 to E6 are asked for")
     return frozenset(name for name, holds in found.items() if holds)
 
 
 def _named(key: str) -> str:
-    match = _ERROR.match(key)
-    return match[1].upper() if match else ""
+    return match[1].upper() if (match := _ERROR.match(key)) else ""
 
 
 def _grade(value: dict[str, Json]) -> float:
@@ -118,6 +116,7 @@ NO_OUTLINE = "no JSON object with a list `outline` of texts"
 NO_SCORE = f"no JSON object with a score from 0 to {MAX_SCORE}"
 NO_VOTE = "no JSON object with the number of the best"
 NO_RESPONSE = "no JSON object with a response or an error"
+_PLAN_LENGTH = f"a plan that is not a list of 1 to {MAX_STEPS} calls"
 _SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
 _TAKEN_BACK = re.compile(
     r"\b(wait|actually|sorry|oops|mistake|wrong|instead|rather|correct(?:ed|ion|ing)|revis\w+|update[ds]?|fix(?:ed)?"
@@ -209,12 +208,15 @@ def _one_call(value: Json, tools: Mapping[str, ToolSpec]) -> Call | None:
 
 def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
     if not isinstance(value, dict) or isinstance(value.get("tool_calls"), list):
-        return calls_in(value, tools)
+        calls = calls_in(value, tools)
+        if calls and len(calls) > MAX_STEPS:
+            raise UnreadableError(_PLAN_LENGTH)
+        return calls
     if "plan" not in value:
         return None
     steps = value["plan"]
     if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
-        raise UnreadableError(f"a plan that is not a list of 1 to {MAX_STEPS} calls")
+        raise UnreadableError(_PLAN_LENGTH)
     plan = []
     for place, step in enumerate(steps, start=1):
         try:
@@ -224,8 +226,7 @@ def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
         if call is None:
             raise UnreadableError(f"entry {place} of the plan is not a call")
         plan.append(call)
-    thought = value.get("thought")
-    if isinstance(thought, str) and plan[0].thought is None:
+    if plan[0].thought is None and isinstance(thought := value.get("thought"), str):
         plan[0] = replace(plan[0], thought=thought)
     return plan
 
@@ -464,12 +465,13 @@ def read_draft(text: str) -> Predicted:
 
 
 def _draft(value: Json) -> Predicted | None:
-    plan = value.get("plan") if isinstance(value, dict) else None
-    if isinstance(plan, list):
-        read = [_call(entry, f"entry {place} of the plan", _NO_TOOLS) for place, entry in enumerate(plan)]
+    plan = value.get("plan") if isinstance(value, dict) else value
+    if isinstance(plan, list) and len(plan) > MAX_STEPS:
+        raise UnreadableError(f"a plan of {len(plan):,} calls, {MAX_STEPS} at most")
+    if isinstance(value, dict) and isinstance(plan, list):
+        read = [_call(entry, f"entry {place} of the plan", _NO_TOOLS) for place, entry in enumerate(plan, start=1)]
         return Predicted(tuple(ChainCall(call.tool, call.arguments) if call else None for call in read))
-    count = len(value) if isinstance(value, list) else 1
-    return _chain(value, _NO_TOOLS) or _messages(value, count, _NO_TOOLS)
+    return _chain(value, _NO_TOOLS) or _messages(value, len(value) if isinstance(value, list) else 1, _NO_TOOLS)
 
 
 def chain_text(plan: Predicted) -> str:

@@ -151,7 +151,7 @@ def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invok
             result = {ERROR: text}
         try:
             after = _kept(instance)
-        except (UncontrolledError, RecursionError) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - pickling also runs code of others
             return refused(snapshot, str(error))
         if failed and after == _kept(_copy(snapshot)):
             after = snapshot
@@ -169,7 +169,7 @@ def same_public_state(one: bytes, other: bytes) -> bool:
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
-    except (AttributeError, RecursionError):
+    except Exception:  # noqa: BLE001 - comparing runs code of others
         return False
 
 
@@ -219,7 +219,7 @@ def _content(result: object, text: str) -> dict[str, Json]:
     """
     try:
         value = loads(json.dumps(result, default=str))
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - `str` runs code of others
         value = text
     content: dict[str, Json] = value if isinstance(value, dict) else {RESULT: value}
     return content if len(to_json(content)) <= MOST_SHOWN else {RESULT: f"{text[:MOST_SHOWN]}..."}

@@ -121,8 +121,7 @@ class Bench(Shared):
 
         if self.running is None:
             began = time.perf_counter()
-            ray_cluster.connect(self.cluster())
-            self.stack.callback(ray_cluster.disconnect)
+            self.connect()
             joined = time.perf_counter()
             self.running = self.start(self.model, 1)
             ray.get([handle.load.remote() for handle in self.running.handles.values()])
@@ -131,6 +130,11 @@ class Bench(Shared):
                 "ready", ray_seconds=joined - began, load_seconds=ready - joined, memory_gib=self.memory.peak_gib()
             )
         return self.running
+
+    def connect(self) -> None:
+        """Connect to Ray until the end of the benchmark; a second call changes nothing."""
+        ray_cluster.connect(self.cluster())
+        self.stack.callback(ray_cluster.disconnect)
 
     def replica(self) -> Any:
         """The actor of the model's replica."""
@@ -324,6 +328,7 @@ def share(bench: Bench) -> None:
         pool.stop(bench.running)
         bench.running = None
         time.sleep(5)  # until the old replica's memory is free
+    bench.connect()
     began = time.perf_counter()
     model = bench.model | {"serving": halved}
     both = bench.start(model, 2)

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,7 @@ import numpy as np
 from rich.console import Console
 
 from grid.core.engine import Prompt, ToolCallAnswer
+from grid.core.errors import ConfigError
 from grid.datasets.slate.dataset import Slate
 from grid.engines.answer_schema import answer_schema
 from grid.engines.choice import Prefix
@@ -67,6 +68,7 @@ def exact(bench: Shared) -> None:
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
+        _expect_same_prompts(bench.arguments, kept)
         found |= {f"{name} elsewhere": one for name, one in kept.items()}
     model, mine = _model(bench), {}
     for variant in bench.arguments.variants:
@@ -90,6 +92,16 @@ def exact(bench: Shared) -> None:
         bench.figures.add("exact", between=f"{one} and {other}", greatest_differences_by_options=apart)
     if bench.arguments.out:
         (bench.arguments.out / "distributions.json").write_text(json.dumps(mine))
+
+
+def _expect_same_prompts(arguments: argparse.Namespace, kept: Mapping[str, Any]) -> None:
+    """Raise ConfigError if results were measured with another number of prompts, because all prompts then differ."""
+    for one in kept.values():
+        prompts = len(one["chosen"]) // len(OPTIONS)
+        if prompts != arguments.exact_prompts:
+            raise ConfigError(
+                "--exact-prompts", arguments.exact_prompts, f"must be {prompts}, as in {arguments.against}"
+            )
 
 
 def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], options: int) -> float:

@@ -23,7 +23,7 @@ from grid.store import files
 from launch.benchmarks import overhead, peak_bytes
 
 T = TypeVar("T")
-_ENDS = 10_000  # the rates of this many first and last cells are compared
+_ENDS = 10_000  # the rates of at most this many first and last cells are compared
 _SETTINGS, _TRIALS = 2, 200
 _LOOK_SECONDS = 0.2
 _REPEATS = 7  # repeats of reading with and without verification, in turn
@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             f"{arguments.cells / seconds:,.0f} cells/s"
         )
         folder = root / "scale"
-        first, last = _rates(folder)
+        ends, first, last = _rates(folder)
         console.print(
-            f"rows: {first:,.0f} cells/s over the first {_ENDS:,}, {last:,.0f} over the last {_ENDS:,} "
+            f"rows: {first:,.0f} cells/s over the first {ends:,}, {last:,.0f} over the last {ends:,} "
             f"({last / first:.2f} times the first rate)"
         )
         console.print(f"driver's peak memory {peak / 2**20:,.0f} MiB; {len(list(folder.rglob('*.parquet'))):,} files")
@@ -172,11 +172,13 @@ def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, 
     return time.monotonic() - started, peak
 
 
-def _rates(folder: Path) -> list[float]:
-    """The cells per second over the first rows, and over the last rows."""
+def _rates(folder: Path) -> tuple[int, float, float]:
+    """A number of rows, and the cells per second over this many first rows, and over this many last rows."""
     made = np.sort(store.read(folder, "episodes", ["created_at"])["created_at"].to_numpy())
-    first, last = made[_ENDS] - made[0], made[-1] - made[-_ENDS - 1]
-    return [float(_ENDS / (span / np.timedelta64(1, "s"))) for span in (first, last)]
+    ends = min(_ENDS, len(made) // 2)
+    spans = made[ends] - made[0], made[-1] - made[-ends - 1]
+    first, last = (float(ends / (span / np.timedelta64(1, "s"))) for span in spans)
+    return ends, first, last
 
 
 def _success(folder: Path) -> pd.DataFrame:

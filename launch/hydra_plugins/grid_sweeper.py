@@ -73,7 +73,8 @@ def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Ove
     other values are left out.
 
     Raises:
-        ConfigError: a key has no values, no point has the given values, or there are too many settings for a sweep.
+        ConfigError: a key has no values, a list has no points, no point has the given values, or there are too many
+            settings for a sweep.
     """
     values = {override.get_key_element(): _values(override) for override in given}
     lists = [_chosen([_values_of(point) for point in points], values) for points in together]
@@ -91,6 +92,8 @@ def _values_of(point: Sequence[Override]) -> dict[str, str]:
 
 def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     """The points whose keys have the given values; a key without given values may have any value."""
+    if not points:
+        raise ConfigError("hydra.sweeper.together", [], "lists with at least one point each")
     keys = {key for point in points for key in point}
     asked = {key: found for key, found in values.items() if key in keys}
     chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]

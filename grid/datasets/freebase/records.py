@@ -15,7 +15,7 @@ from grid.core.types import BETWEEN, Skipped, ToolCall
 from grid.core.util import derive_seed
 from grid.datasets.dataset import ATOMIC, balanced
 from grid.datasets.files import read_json_list
-from grid.datasets.freebase.facts import Facts, Literals, Node, Ontology, bounds_of, comparable, compares, denoted
+from grid.datasets.freebase.facts import Facts, Literals, Node, Ontology, bounds_of, compares, denoted, sortable
 from grid.worlds.sparql.programs import FINISHING, calls
 from grid.worlds.sparql.queries import (
     ENTITY,
@@ -440,7 +440,7 @@ class Planter:
             rng = self._rng("best", written(arg))
             drawn = [self.literals.draw(arg.relation, rng) for _ in range(3)]
             had = drawn + self._values(denoted(self.facts, arg.operand), arg.relation)
-        best = sorted(had, key=comparable)[-1 if arg.mode == "ARGMAX" else 0]
+        best = sorted(had, key=sortable)[-1 if arg.mode == "ARGMAX" else 0]
         for node in nodes:
             self.value(node, arg.relation, lambda found: found == best, best)
 
@@ -477,6 +477,9 @@ class Planter:
 
 
 _SAME = "another question with the same S-expression was drawn at random"
+_TESTED = "a test question has the same S-expression"
+REPEATED = frozenset((_SAME, _TESTED))
+"""The reasons why `split` skips questions that can be read."""
 
 
 @dataclass(frozen=True)
@@ -509,7 +512,7 @@ def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
         return Split(tests, trainings, skipped)
     known = {question.form for question in tests}
     seen = [question for question in trainings if question.form in known]
-    skipped += [Skipped(question.id, "a test question has the same S-expression") for question in seen]
+    skipped += [Skipped(question.id, _TESTED) for question in seen]
     unseen = [question for question in trainings if question.form not in known]
     return Split(tests, _one_of_each(unseen, seed, skipped), skipped)
 

@@ -130,17 +130,23 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
     shards: list[Shard] = []
     reasons: dict[str, str] = {}
     for question in questions:
-        try:
-            if any(shard.accept(question) for shard in shards):
-                continue
-            new = make(len(shards))
-            if new.accept(question):
-                shards.append(new)
-                continue
-            reasons[question.form] = "no facts give the S-expression these answers"
-        except UnplantableError as error:
-            reasons[question.form] = str(error)
+        if any(_refusal(shard, question) is None for shard in shards):
+            continue
+        new = make(len(shards))
+        reason = _refusal(new, question)
+        if reason is None:
+            shards.append(new)
+        else:
+            reasons[question.form] = reason
     return shards, reasons
+
+
+def _refusal(shard: Shard, question: Question) -> str | None:
+    """Put a question into a graph or, if the graph does not accept the question, return the reason."""
+    try:
+        return None if shard.accept(question) else "no facts give the S-expression these answers"
+    except UnplantableError as error:  # another graph may accept the question
+        return str(error)
 
 
 def nodes_of(question: Question) -> tuple[Node, ...]:

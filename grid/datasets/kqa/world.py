@@ -351,7 +351,6 @@ _SCALES: Mapping[Scale, tuple[str, str, str, str]] = {
 """Words for comparing quantities, which replace {higher}, {lower}, {highest} and {lowest} in patterns."""
 ANY = "*"
 """A key in patterns that stands for every qualifier for which the pattern has no wordings of its own."""
-_NAMED = {"string": "string", "quantity": "quantity"}
 
 
 class Attribute(_Strict):

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem, Reference
+from grid.core.problem import BRANCHING, EXAMINED, NOTHING, REFERENCES, TALKS, Evaluator, Examine, Problem, Reference
 from grid.core.types import RESULT, Case, Parameter, Plan, TaskKind, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import shown_lines
 from grid.core.util import STRICT
@@ -366,10 +366,10 @@ async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator
     return _rewarded(parts, talk)
 
 
-def baselines(world: Tau2World) -> Mapping[str, bool]:
+def baselines(world: Tau2World) -> Mapping[str, bool | None]:
     """The success of a run that ends at once, and of a run that transfers the customer at once and then ends.
 
-    A success that only a judge can decide is left out.
+    None for a success that only a judge can decide.
     """
     start = world.start()
     passed = [start]
@@ -377,14 +377,20 @@ def baselines(world: Tau2World) -> Mapping[str, bool]:
         passed.append(world.call(start, ToolCall(TRANSFER, {"summary": SUMMARY}))[0])
     ended = [world.ended(talk, None) for talk in passed]
     found = [reward(world.parts(talk), talk) for talk in ended]
-    named = zip(("nothing_success", "transfer_success"), found, strict=False)
-    return {name: value == 1.0 for name, value in named if value is not None}
+    named = zip((NOTHING, "transfer_success"), found, strict=False)
+    return {name: None if value is None else value == 1.0 for name, value in named}
 
 
 def assertion_prompt(talk: Talk, trajectory: Trajectory, statement: str) -> Prompt:
-    """A prompt that asks whether a statement is true of a run, and shows all of the run's calls and messages."""
-    lines = [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
-    if talk.said and not talk.said[-1].by_user:
+    """A prompt that asks whether a statement is true of a run, and shows the run's calls and messages.
+
+    Messages up to the user's first one come before all steps; steps show later messages, except one that ended the run.
+    Of a long text, only the end is shown.
+    """
+    begun = next((place for place, one in enumerate(talk.said, 1) if one.by_user), 0)
+    lines = [f"{'Customer' if one.by_user else 'Agent'}: {one.text}" for one in talk.said[:begun]]
+    lines += [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
+    if talk.said and not talk.said[-1].by_user and talk.ended != "user_error":  # then a step shows the last message
         lines.append(f"Agent, at the end: {talk.said[-1].text}")
     shown = shown_lines("\n".join(lines))[-_MOST_SHOWN:]
     return Prompt(

@@ -150,7 +150,7 @@ class Completions:
         except RefusedError as error:
             raise self._refused(error, probe.told) from None
         except ContextError as error:
-            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+            raise self._too_long(error) from None
         self._tried.add(probe)
         return found
 
@@ -167,10 +167,15 @@ class Completions:
                 return
             except RefusedError as error:
                 refused = error
+            except ContextError as error:
+                raise self._too_long(error) from None
         allowed = f"text, because the server refuses messages with an earlier answer and its result ({refused})"
         raise ConfigError(
             "model.history", self.history or "null (which means messages, because tools are native)", allowed
         )
+
+    def _too_long(self, error: ContextError) -> ConfigError:
+        return ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})")
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
         """The error for a refused request, which says what to change; `told` describes the request."""

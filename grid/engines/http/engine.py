@@ -105,7 +105,7 @@ class OpenAIHTTP(Completions):
                 await server.labels(self._numbers(_LABELS))
                 await self.choose(CHOICE_PROBE, seed=0)
                 await server.names([CLOCK.name])
-            except RefusedError as error:
+            except (RefusedError, ContextError, ModelError) as error:
                 allowed = (
                     f"false, or a server that can do exact choices ({error}); without them, use a planner that samples"
                 )

@@ -68,15 +68,18 @@ def _errors(prompt: Prompt) -> set[str]:
 
 
 def _alternative(prompt: Prompt) -> bool:
-    """Whether, by word overlap, the called tool is more similar to the failed tool than half of the other tools are."""
+    """Whether, by word overlap, the called tool is more similar to the failed tool than half of the other tools are.
+
+    If there are no other tools, a word in common is enough.
+    """
     lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
     done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
     if not done or not taken or taken[0][1] not in lines:
         return False
     failed = lines.get(done[-1][1], set(stems(done[-1][1])))
     likeness = {name: len(words & failed) / max(len(words | failed), 1) for name, words in lines.items()}
-    others = sorted(score for name, score in likeness.items() if name != done[-1][1])
-    return bool(others) and likeness[taken[0][1]] > others[(len(others) - 1) // 2]
+    others = sorted(score for name, score in likeness.items() if name not in (done[-1][1], taken[0][1]))
+    return likeness[taken[0][1]] > (others[(len(others) - 1) // 2] if others else 0.0)
 
 
 def _covered(prompt: Prompt, calls: list[Call]) -> float:

@@ -88,11 +88,14 @@ class Turn:
 
 
 class _Keeper:
-    """The event loop of all kept processes, and the waiting processes."""
+    """The event loop of all kept processes, and the waiting processes.
+
+    `_all` contains the processes that are not gone yet, each with the task that ends it, if it is being ended.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._all = set[Process]()
+        self._all = dict[Process, asyncio.Task[None] | None]()
         self._waiting = dict[Program, list[tuple[Process, asyncio.TimerHandle]]]()
         threading.Thread(target=self._loop.run_forever, daemon=True, name="agents").start()
         atexit.register(self.close)
@@ -118,7 +121,7 @@ class _Keeper:
             await self.ended(process)
         mark = secrets.token_urlsafe(32)
         process = await Process.start(program.command, program.environment, {MARK: mark}, mark, asked=True)
-        self._all.add(process)
+        self._all[process] = None
         return process, True
 
     def keep(self, program: Program, process: Process) -> None:
@@ -132,9 +135,11 @@ class _Keeper:
         waiting.append((process, self._loop.call_later(IDLE_SECONDS, expire)))
 
     async def ended(self, process: Process) -> int:
-        """End a process; returns its exit status."""
-        await process.gone()
-        self._all.discard(process)
+        """End a process, which is done only once; returns its exit status."""
+        if process in self._all:
+            ending = self._all[process] = self._all[process] or asyncio.create_task(process.gone())
+            await ending
+            self._all.pop(process, None)
         return -signal.SIGKILL if process.status is None else process.status
 
     async def _end_all(self) -> None:

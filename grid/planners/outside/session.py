@@ -8,6 +8,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -150,9 +151,13 @@ class Session:
             return _told(self._path.steps[-1], action.unreadable)
 
     async def finish(self, answer: str | None) -> None:
-        """End the work; an answer becomes the last step, unless the work is already over or follows an outline."""
+        """End the work; an answer becomes the last step, unless the work is already over or follows an outline.
+
+        If an error ends the work instead, `error` contains it.
+        """
         if not self.over.is_set() and self._view and not self._view.guided:
-            await self.call(FINISH, {} if answer is None else {"answer": answer})
+            with suppress(RefusedError):  # the work is over
+                await self.call(FINISH, {} if answer is None else {"answer": answer})
         self.over.set()
 
     def trajectory(self) -> Trajectory:

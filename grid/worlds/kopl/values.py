@@ -144,7 +144,10 @@ def _moment(text: str) -> tuple[int, ...]:
     if mark is None:
         return (int(text),)
     first, last = text.find(mark), text.rfind(mark)
-    day = dt.date(int(text[:first]), int(text[first + 1 : last]), int(text[last + 1 :]))
+    try:
+        day = dt.date(int(text[:first]), int(text[first + 1 : last]), int(text[last + 1 :]))
+    except OverflowError:
+        raise ValueError(f"{text!r:.40} has a number that is too large for a date") from None
     return (day.year, day.month, day.day)
 
 

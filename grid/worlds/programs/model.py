@@ -104,7 +104,7 @@ def possibilities(template: str) -> int:
     ways = 1
     for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
         if kind:
-            ways *= (int(high) - int(low) + 1) * (100 if kind == "m" else 1)
+            ways *= (int(high) - int(low)) * (100 if kind == "m" else 1) + 1
         elif letters:
             ways *= len(_ALPHABETS[letters]) ** int(count)
         elif words:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from grid.core.types import Json, ToolCall, hashed_once
 from grid.core.untrusted import shown
 from grid.text.words import stems
-from grid.worlds.equivalence import equivalent
+from grid.worlds.equivalence import equivalent, paired_off
 from grid.worlds.scenes.tools import TOOLS, Web
 
 # The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox, and tools that count or describe objects.
@@ -120,7 +120,7 @@ def plural(name: str) -> str:
     """The plural of a name."""
     if name.endswith(("s", "x", "ch", "sh")):
         return f"{name}es"
-    if name.endswith("y") and name[-2] not in "aeiou":
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
         return f"{name[:-1]}ies"
     return _MANY.get(name, f"{name}s")
 
@@ -298,14 +298,10 @@ def _same_text(wanted: Written, made: Written) -> bool:
 
 
 def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]) -> bool:
-    """Whether each wanted item has its own match, and no other item remains."""
-    left = list(made)
-    for one in wanted:
-        found = next((other for other in left if same(one, other)), None)
-        if found is None:
-            return False
-        left.remove(found)
-    return not left
+    """Whether each wanted item can have its own match, and no other item remains."""
+    if len(wanted) != len(made):
+        return False
+    return paired_off([[same(one, other) for other in made] for one in wanted]) == len(wanted)
 
 
 # Reads the arguments of a call. Any fault in the arguments raises `CallError`, which the call then returns.

@@ -278,11 +278,13 @@ class Interpreter:
         try:
             if self._depth > _MAX_DEPTH:
                 raise CodeError(f"nested more than {_MAX_DEPTH} deep")
-            return _checked(self._value(node))
+            return checked(self._value(node))
         except CodeError:
             raise
         except (ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise CodeError(f"{type(error).__name__}: {str(error)[:200]}") from None
+        except RecursionError:  # from `ast.unparse`
+            raise CodeError(f"nested more than {_MAX_DEPTH} deep") from None
         finally:
             self._depth -= 1
 
@@ -356,10 +358,11 @@ def power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-def _checked(value: Any) -> Any:
+def checked(value: Any) -> Any:
+    """The same value; raises CodeError if the value is too large or is no real number."""
     if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
         raise CodeError("the result is no real number")
-    if isinstance(value, int | Fraction) and value.numerator.bit_length() > _MAX_BITS:
+    if isinstance(value, int | Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > _MAX_BITS:
         raise CodeError("a number of too many digits")
     if isinstance(value, str) and len(value) > _MAX_TEXT:
         raise CodeError("a text of too many characters")

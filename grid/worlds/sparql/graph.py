@@ -220,6 +220,7 @@ _MOMENT = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}})T([0-9]{{2}}):([0-9]{{2
 _GRAPH_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})")
 _FLOAT = re.compile(rf"{_DECIMAL.pattern}(?:[eE][+-]?[0-9]{{1,4}})?|[+-]?INF")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _PLAIN_YEAR = re.compile(r"[0-9]{4}")
 _PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _PLAIN_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
@@ -297,7 +298,7 @@ def read(text: str) -> Value | None:
     if len(text) > MAX_CHARACTERS:
         raise SparqlError(f"a literal has at most {MAX_CHARACTERS:,} characters")
     body, typed, kind = text.rpartition("^^")
-    if typed:
+    if typed and not _QUOTED.fullmatch(text):
         return _of(_unquoted(body), kind.strip("<>").removeprefix(XSD).removeprefix("xsd:"))
     if len(text) > 1 and text[0] == text[-1] == '"':
         return Value(_unquoted(text))

@@ -208,15 +208,13 @@ class _Files:
     def _lines(self, path: Path, file: _Lines) -> Iterator[tuple[int, bytes]]:
         """The lines that are not too long, each with its number (from 1)."""
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
-            size = len(line)
-            if size > MAX_LINE_BYTES:
+            self._count(path, len(line))
+            if len(line) > MAX_LINE_BYTES:
                 while line and not line.endswith(b"\n"):
                     line = file.readline(MAX_LINE_BYTES + 1)
-                    size += len(line)
                     self._count(path, len(line))
                 self._read.leave_out(path, number, f"the line has more than {MAX_LINE_BYTES:,} bytes")
             else:
-                self._count(path, size)
                 yield number, line
 
     def _count(self, path: Path, size: int) -> None:

@@ -489,10 +489,11 @@ class EndpointGraph(SelectGraph):
         raise self._broken(f"{last} (tried {self._tries} times)")
 
     def _once(self, query: str) -> tuple[Mapping[str, str], Any]:
+        client = self._http  # before the import, because its error says how to install httpx
         import httpx
 
         try:
-            status, headers, body = self._exchange(query)
+            status, headers, body = self._exchange(client, query)
         except httpx.TimeoutException:
             raise _TryAgainError(f"no answer within {self.limits.seconds + _GRACE:g} s") from None
         except httpx.HTTPError as error:
@@ -511,7 +512,7 @@ class EndpointGraph(SelectGraph):
             raise SparqlError(f"the endpoint does not take the query: {said}")
         raise self._broken(f"HTTP {status}: {said}")
 
-    def _exchange(self, query: str) -> tuple[int, Mapping[str, str], bytes]:
+    def _exchange(self, client: httpx.Client, query: str) -> tuple[int, Mapping[str, str], bytes]:
         """The status, the headers (their names are case-insensitive) and the body.
 
         Raises SparqlError if the body is too large.
@@ -525,7 +526,7 @@ class EndpointGraph(SelectGraph):
             fields["default-graph-uri"] = self._name
         if self._dialect == "virtuoso":
             fields["timeout"] = str(int(self.limits.seconds * 1000))
-        with self._http.stream("POST", self.url, data=fields) as response:
+        with client.stream("POST", self.url, data=fields) as response:
             for part in response.iter_raw():
                 data += part
                 if len(data) > MAX_BYTES:
