@@ -30,11 +30,13 @@ class _Chosen:
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
     """Write the pages of complete cases, at most `most` episodes in all; return a sentence about the export.
 
-    Every place gets an equal share of episodes and at least one case, starting with the cases that the largest number
-    of planners failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
+    Every place gets an equal share of episodes and at least one case, so there may be more than `most` episodes if
+    shares are small. The cases that the largest number of planners failed come first. If `only` names cells, the cases
+    of these cells are written instead, whatever `most` says.
 
     Raises:
-        StoreError: the folder is not empty or cannot be written to, or no cell of `only` exists.
+        StoreError: the folder is not empty or cannot be written to, the results cannot be read, or no cell of `only`
+            exists.
     """
     _empty(folder)
     chosen, total = list[_Chosen](), 0

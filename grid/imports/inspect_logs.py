@@ -123,7 +123,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without the addresses and folders of a machine."""
+    """The run's parameters in the log; the model's address and the data's location are left out."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -230,7 +230,7 @@ def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
 
 
 def _worth(value: Any) -> float | str | None:
-    """The value of a score, as a number if possible, otherwise as a text; None for a number that is not finite."""
+    """The value of a score, as a number if possible, otherwise as a text; None if it is missing or not finite."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag

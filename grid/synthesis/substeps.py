@@ -26,8 +26,8 @@ _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
 """The minimum share of calls that must use an earlier call's result, among all calls of a case except the first."""
-# Plans never use the substep numbers of this example: if a number occurred in both, small models would copy the
-# example's text for it.
+# Only advanced plans with six or seven steps use substep numbers of this example: if a number occurs in both, small
+# models copy the example's text for it.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
     "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},

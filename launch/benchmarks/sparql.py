@@ -242,7 +242,10 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
 
 
 def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Expression]:
-    """`count` questions with answers, found on random paths through a graph; all forms are equally frequent."""
+    """`count` questions with answers, found on random paths through a graph; the forms take turns.
+
+    If no question of a form is found in a thousand tries, its turn is left out.
+    """
     rng = random.Random(seed)
     found: list[Expression] = []
     for form in islice(cycle(FORMS), count * _TRIES):
