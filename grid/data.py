@@ -99,7 +99,10 @@ def stats(console: Console, dataset: Dataset) -> None:
 
 
 def counts(dataset: Dataset) -> Table:
-    """The numbers of cases, clusters and tools, and the number of reference calls in the first `_CHECKED` cases."""
+    """The numbers of cases, clusters, tools and skipped records, and of reference calls in the first `_CHECKED` cases.
+
+    Reference calls are counted only if the data set provides REFERENCES.
+    """
     ids = dataset.case_ids()
     problems = [dataset.problem(one) for one in ids[:_CHECKED]]
     calls = [len([call for call in problem.reference.calls.values() if call]) for problem in problems]

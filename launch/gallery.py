@@ -148,7 +148,10 @@ class _Run:
 
 
 def main() -> int:
-    """Exit status 0 if all presets that could run are complete, 1 if some are not, 2 if the command line is wrong."""
+    """Exit status 0 if all presets that could run are complete, 1 if some are not, 2 if the command cannot run.
+
+    The status is also 1 if the gallery was interrupted, or if the cluster is lost.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "overrides", nargs="*", help="keys for all presets, as for a sweep: paths.NAME=FOLDER, model=NAME"

@@ -65,7 +65,9 @@ class _Question:
 
 
 def answer(arguments: argparse.Namespace) -> None:
-    """Print the designs that have enough power.
+    """Print the question, a table with one design for each number of trials, and the conclusions.
+
+    A design that does not have enough power even with all cases is marked in the table.
 
     Raises:
         GridError: the question cannot be answered from the arguments.
@@ -315,7 +317,9 @@ def of_folder(
     Raises:
         AnalysisError: there is no such metric.
         ConfigError: the metric has values below 0 or above 1; the folder has no rows for `place` or for the planners;
-            or there are not exactly two planners, or they have no case in common.
+            it has several models, datasets or robustness settings (none of them `none`), and `place` does not choose;
+            there is only one planner; there are more than two, and `planners` does not name two of them; or the two
+            planners have no case in common.
         StoreError: the folder cannot be read, or has no episodes.
     """
     store.check_there(root)

@@ -70,8 +70,8 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
     """Run a command. For a sweep, returns the tables to show and its times; for any other command, its output.
 
     Raises:
-        GridError: the command does not belong to this project, a folder is not given, the command fails, or it prints a
-            line that is too long.
+        GridError: the command does not belong to this project, a folder is not given, the command fails, it prints a
+            line that is too long, or a sweep writes no results or does not have a table to show.
     """
     arguments = command_line(command, folders)
     with tempfile.TemporaryDirectory() as scratch:
@@ -92,6 +92,8 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
 
 def tables(results: Path, shown: Sequence[str]) -> str:
     """A sweep's tables whose names begin with a text in `shown`, as Markdown; `label=value` selects rows.
+
+    The result is empty if `shown` is empty.
 
     Raises:
         GridError: the folder cannot be read, or there is no such table.
@@ -128,7 +130,7 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
     """The command as a process's arguments, with its folders filled in.
 
     Raises:
-        GridError: the command does not belong to this project, or a folder is not given.
+        GridError: the command cannot be read or does not belong to this project, or a folder is not given.
     """
     line = command.replace("\\\n", " ")
     for before, flag in FOLDERS.items():
@@ -218,7 +220,7 @@ class Block:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 1 if a command fails or a table differs, 2 if a file or results cannot be read, else 0."""
+    """Exit status 1 if a command fails or a table differs, 2 for an unknown block or an unreadable file, else 0."""
     given = _parser().parse_args(arguments)
     try:
         blocks = every(FILES)
@@ -255,6 +257,7 @@ def every(files: Sequence[Path]) -> dict[str, Block]:
 
     Raises:
         GridError: two blocks have the same name, or a marker is malformed or has no end.
+        OSError: a file cannot be read.
     """
     blocks: dict[str, Block] = {}
     for block in (block for file in files for block in _read(file)):
@@ -383,7 +386,8 @@ def commit_of(folder: Path) -> str | None:
 def is_of_this_code(measured: str) -> bool:
     """Whether only pages, docstrings, comments and metrics' meanings have changed since the commit of a block.
 
-    `measured` is the block's last line, which names the commit.
+    Files on which no figure depends (`_NO_FIGURES`) do not count. `measured` is the block's last line, which names the
+    commit. False if the commit is not known, or had changes that were not committed (`-dirty`).
     """
     found = re.match(r"measured at ([0-9a-f]{7,40}) on ", measured)
     if found is None:

@@ -40,7 +40,14 @@ from grid.sweeps.session import replicas_table
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:
-    """Start a pool that outlives this program, or find one already running; returns when it is loaded."""
+    """Start a pool that outlives this program, or find one already running; returns when it is loaded.
+
+    Replicas that fail, or take much longer than the others, are named and not waited for.
+
+    Raises:
+        ConfigError: the model does not run in replicas, the cluster has no room for it, or it can never work.
+        GridError: no replica can be loaded. After an error of loading the pool is stopped, even if it ran before.
+    """
     built = build_engine(model)
     if built.home == "task":
         raise ConfigError(
@@ -70,7 +77,7 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
 
 
 def status(label: str, found: Pool | None, console: Console) -> None:
-    """Print the figures of a running pool's replicas."""
+    """Print the figures of a running pool's replicas, or that there is no such pool."""
     if not found:
         console.print(f"{label}: no running pool has this model configuration", soft_wrap=True)
         return
@@ -92,7 +99,7 @@ def stop(label: str, found: Pool | None, console: Console) -> None:
 
 
 def main() -> int:
-    """Exit status 0, or 2 for a config that cannot run."""
+    """Exit status 0, or 2 if the command cannot run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["start", "status", "stop"])
     parser.add_argument("overrides", nargs="*", help="keys as for a sweep: model=..., cluster=address, ...")

@@ -72,9 +72,15 @@ def episodes(
     """One row per cell, sorted by setting, undisturbed settings first; flags are floats, NaN if not known.
 
     Unknown success is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is true in
-    such rows. Texts are categories in alphabetical order, because even a million rows have few different texts.
-    `further` are additional columns to read, and `where` selects the rows (see `grid.store.read`). `names` are the
-    columns to read, by default all columns that any table needs; `FEW` are the columns that every frame needs.
+    such rows. The column `disturbed` is true unless the robustness setting is `none`. Planners have the labels of
+    `told_apart`, which depend on the selected rows. Texts are categories in alphabetical order, because even a million
+    rows have few different texts. `further` are additional columns to read, and `where` selects the rows (see
+    `grid.store.read`). `names` are the columns to read, by default those that most tables need; `FEW` are the columns
+    that every frame needs.
+
+    Raises:
+        ConfigError: `unknown` is not one of the allowed values.
+        StoreError: the folder cannot be read, or there is no such column.
     """
     names = list(dict.fromkeys([*names, *further]))
     with unknowns.counted(unknown):
@@ -181,7 +187,13 @@ def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
 
 
 def hold(root: Path) -> None:
-    """Read, in one go, the columns that a report's tables are likely to need, if the folder is not too large."""
+    """Read, in one go, the columns that a report's tables are likely to need, if the folder is not too large.
+
+    If enough memory is free, more memory may be used for this folder from now on.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     if _free() > _SPARE * _WHOLE_BYTES:
         _whole.add(folder_at(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
@@ -290,7 +302,8 @@ def told_apart(
 ) -> pd.Series[Any]:
     """The planners' labels, extended by the retriever and the roles that vary, so that they tell settings apart.
 
-    The pool is added if it is not `all`, and so are refinement and memory if they are used. If labels are still equal,
+    A role is added only if it varies within a model. The pool is added if it is not `all`, and so are refinement and
+    memory if they are used. If labels are still equal,
     differences between the settings are added, as in `react (seed=1)`. These are differences in keys of their
     `configs`, in the data or in the code. The `configs` are read only if labels are still equal. If no difference is
     known, the setting's id is added.

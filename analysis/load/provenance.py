@@ -22,7 +22,7 @@ from grid.core.engine import ASKED
 from grid.imports import IMPORTED, RECORDED
 
 COLUMNS = ("engine", "config")
-"""Columns of `episodes` that `lines` and `made_up` need in addition to the columns that tables need."""
+"""Columns of `episodes` that `answered`, `first_line`, `unsent` and `made_up` need besides the columns of tables."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
     "lexical": "{}: a lexical engine (word overlap, no training), which is not a language model; its figures say "
@@ -184,7 +184,8 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
     """The tables, with notices about each table's own models and data sets at the start of its caption.
 
-    If a table's name contains a model or data set that its values lack, a column `model` or `dataset` is added to them.
+    If a table names no model (or data set), its notices are about all models (or data sets). If a table's name contains
+    a model or data set that its values lack, a column `model` or `dataset` is added to them.
 
     Args:
         tables: the tables.
@@ -249,7 +250,8 @@ _COMMIT = 12
 def terms(root: Path) -> list[tuple[str, str]]:
     """The head of the page as terms and their values; empty for a folder without episodes.
 
-    Date, code, engine and seed come from the rows; everything else comes from the sweep's record of its runs.
+    Date, commit, seed, engine and imported files come from the rows. The number of runs and the other terms come from
+    the sweep's record of its runs, and `run it again` comes from both.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -369,7 +371,7 @@ def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) 
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table of single-pass planners' success next to their expected success; no table if no simulated policy ran."""
+    """A table of single-pass planners' success next to their expected success; no table if no cell has both."""
     where = f"{EXPECTED} IS NOT NULL AND success IS NOT NULL"
     asked = queries.ask(episodes, queries.of_cases(["success", EXPECTED], where))
     if asked.rows.empty:

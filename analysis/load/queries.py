@@ -147,7 +147,7 @@ def values(rows: Iterable[Iterable[object]]) -> str:
 
 
 def latest(root: Path, condition: str = "true") -> str:
-    """The common table expression `e`: one row per cell that fulfils a condition.
+    """The common table expression `e`: for each cell, the latest of its rows that fulfil a condition.
 
     The success of unknown cells is set as `unknowns.counted` says.
     """

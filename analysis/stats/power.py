@@ -118,8 +118,9 @@ class Row:
 
     `enough` is true if the available cases reach the power. Otherwise the number of cases is the number of all
     available cases, and `beyond` is the number that would be needed if more cases like these were available (None: more
-    than `MOST`). `low` and `high` are the bounds of the number's 95% interval; they are NaN without a pilot, and
-    infinite if even all cases would be too few. `found` is the power in simulated studies.
+    than `MOST`). `low` and `high` are the bounds of the number's 95% interval; they are NaN without a pilot or if the
+    difference is impossible in most resampled pilots, and infinite if even all cases would be too few. `found` is the
+    power in simulated studies.
     """
 
     trials: int

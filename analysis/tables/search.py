@@ -199,7 +199,7 @@ SECONDS = "seconds: the case's own time, interpolated over executed calls betwee
 
 
 def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Figure 3 as a table: three rows per planner, one column per limit."""
+    """Figure 3 as a table: three rows per planner, one column per limit; no table if no limit is within the budget."""
     if frame.empty:
         return []
     limits = sorted(frame["limit"].unique())
@@ -322,8 +322,8 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
     `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
     subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
-    (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. Each difference is
-    REFERENCE minus one other planner on the same terms. Two variants of REFERENCE are compared only once: the later
+    (95%, over clusters), and for differences `p`, and `holm`: p by Holm's correction over all of them. Each difference
+    is REFERENCE minus one other planner on the same terms. Two variants of REFERENCE are compared only once: the later
     label minus the earlier one, in alphabetical order.
     """
     found: list[dict[str, Any]] = []
@@ -402,7 +402,7 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:
-    """A sorting key that keeps the order of planners' rows; differences come after all planners' rows."""
+    """A sorting key that keeps a label's values in their order in the frame, where undisturbed settings come first."""
     return column.map({value: place for place, value in enumerate(dict.fromkeys(column))})
 
 

@@ -35,7 +35,8 @@ def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = (
     these cells are written instead, whatever `most` says.
 
     Raises:
-        StoreError: the folder is not empty or cannot be written to, or no cell of `only` exists.
+        StoreError: the folder is not empty or cannot be written to, the results cannot be read, or no cell of `only`
+            exists.
     """
     _empty(folder)
     chosen, total = list[_Chosen](), 0

@@ -91,8 +91,9 @@ class Setting:
 class Summary:
     """A setting in numbers; `success` is the mean over cases of means over trials, with the interval used in reports.
 
-    `bounds` are the success if all unknown cells failed, and the success if all of them succeeded; `bounds` is None if
-    few cells are unknown.
+    `broken` is the number of cells that ended in an error. `bounds` are the success if all unknown cells failed, and
+    the success if all of them succeeded; `bounds` is None if few cells are unknown. `tokens` is the mean per cell, None
+    if no cell's tokens were counted.
     """
 
     setting: Setting
@@ -113,7 +114,7 @@ class Index:
     Only the kinds of failures can change later, once failure classes become available; `version` counts these changes.
 
     Raises:
-        StoreError: the folder is gone, or a file is damaged or of another version.
+        StoreError: the folder is gone or has no episodes, or a file is damaged or of another version.
     """
 
     def __init__(self, root: Path) -> None:
@@ -188,9 +189,12 @@ class Index:
         return cursor.sql(query, params=dict(values or {})).to_arrow_table()
 
     def rows(self, table: Any, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The rows that a query over a table's files returns.
+        """The rows that a query over a table's files returns; none if the table has no files.
 
         The files are read for each query, because they are not kept in memory.
+
+        Raises:
+            StoreError: a file cannot be read.
         """
         found = ask(self._connection, self.root, table, query, values)
         rows: list[dict[str, Any]] = [] if found is None else found.to_pylist()

@@ -91,14 +91,18 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The sweep's name."""
+        """The sweep's name, which is the name of its folder."""
         return self.root.resolve().name
 
     def again(self, case_ids: Sequence[str], dataset: str) -> tuple[str, list[str]] | None:
         """The newest run's command with a new name and with these cases of one data set, which is given by its label.
 
         The second result has the arguments that must be filled in, because a run's record keeps no folders or secrets.
-        The result is None if no run is known, or if a case's id has unusual characters.
+        The result is None if no run is known, if the record of runs cannot be read or has no command of this project,
+        or if a case's id has unusual characters.
+
+        Raises:
+            StoreError: the index is needed and cannot be read.
         """
         try:
             ran = runs(self.root)["runs"]
@@ -148,7 +152,8 @@ class Run:
         """Start to classify failures in the background; the index gets the classes when they are ready.
 
         Raises:
-            StoreError: `wait` is true, and the folder cannot be read.
+            StoreError: the folder is gone, or cannot be read. Errors in the background are raised only if `wait` is
+                true; this waits for the end of the work.
         """
         index = self.index()
         with self._lock:

@@ -45,7 +45,7 @@ class Environment:
         return [message for requests in self.requests for message in requests.messages]
 
     def failures(self) -> dict[str, int | None]:
-        """For each column of `episodes`, the number of unreadable answers; None if the setting lacks the role."""
+        """For each column that counts unreadable answers of a model, their number; None without such a model."""
         unread: Mapping[str, Any] = {
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,
@@ -86,7 +86,7 @@ NOBODY = Environment()
 
 
 def environment(built: Built, cell: Cell, sweep_seed: int) -> Environment:
-    """The environment that a setting defines for a cell."""
+    """The environment that a setting defines for a cell; its requests get the budget's limit on answers."""
     if not built.roles:
         return NOBODY
     found = Environment(

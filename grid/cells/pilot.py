@@ -57,7 +57,10 @@ def forecast(pilot: Pilot, cells: int) -> Forecast | None:
 
 
 def total(parts: Iterable[Estimate]) -> Estimate:
-    """The sum of estimates. Spreads are added up as well, because the pilots of all settings use the same cases."""
+    """The sum of estimates. Spreads are added up as well, because the pilots of all settings use the same cases.
+
+    The spread is None if any of the spreads is None.
+    """
     every = list(parts)
     spreads = [one.spread for one in every]
     known = [one for one in spreads if one is not None]
@@ -142,7 +145,7 @@ class Pilot:
 
     @property
     def largest(self) -> Batch:
-        """The batch most like a sweep, which is the batch with the most cells, or the last of several such batches."""
+        """The batch most like a sweep: the one with the most cells (of several, the last). There must be a batch."""
         return max(reversed(self.batches), key=lambda batch: len(batch.took))
 
 

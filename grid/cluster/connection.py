@@ -57,8 +57,7 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
     It yields the text that `connect` returns. If a cluster is already held, nothing more is done.
 
     Raises:
-        ConfigError: as for `connect`.
-        UnfinishedError: as for `connect`.
+        ConfigError, GridError, UnfinishedError: as for `connect`.
     """
     global _held
     told = connect(cluster)
@@ -80,8 +79,8 @@ def connect(cluster: ClusterConfig) -> str:
     undoes all changes that `connect` made: environment variables, the SIGTERM handler, and the settings of Ray's logs.
 
     Raises:
-        ConfigError: no cluster answers at the address, the cluster refuses our requests, or the Ray that this process
-            has already initialised cannot be used.
+        ConfigError: `cluster.kind` is `inline`, no cluster answers at the address, the cluster refuses our requests or
+            has other versions of Ray or Python, or the Ray that this process has already initialised cannot be used.
         GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start on this machine.
     """
@@ -165,7 +164,7 @@ def _as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """A context manager that logs Ray's long messages about machines and workers, and prints one line instead."""
+    """A context manager that logs Ray's messages and prints each on one line, in our words if it is about a loss."""
     import ray
 
     worker: Any = ray._private.worker
@@ -177,7 +176,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
-    """Print Ray's messages (the `lines` in `data`) in our words; this replaces one of Ray's functions."""
+    """Log Ray's messages (the `lines` in `data`), and print them as `_in_our_words` says; replaces Ray's function."""
     import ray
 
     log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
@@ -375,7 +374,7 @@ def _with_plugins(inherited: bool) -> dict[str, Any]:
 
 
 def cpus() -> int:
-    """The number of CPUs in the cluster."""
+    """The number of CPUs in the cluster; 1 if Ray reports none."""
     import ray
 
     return int(ray.cluster_resources().get("CPU", 1))

@@ -129,7 +129,7 @@ class Lane:
         return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
 
     def next(self) -> Work | None:
-        """The work to run next; None if no work is left."""
+        """Take the work to run next; None if no work is left."""
         if self.again:
             return self.again.popleft()
         found = next(self.fresh, None)
@@ -164,8 +164,8 @@ class Lane:
 
         This is `first` or, if the time of a cell is known, the number of cells that together take some seconds.
 
-        Towards the end, chunks become smaller so that all workers end at about the same time. With replicas a chunk has
-        at least `at_once` cells.
+        Towards the end, chunks become smaller so that all workers end at about the same time. With replicas such a
+        chunk has at least `at_once` cells. `chunks`: without replicas, the number of chunks that may be in flight.
         """
         if setting.id not in self._cost:
             return first

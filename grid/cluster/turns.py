@@ -93,7 +93,7 @@ class Turns:
         return self._let_go(set().union(*self.begun, *self.waiting)) if self.waiting else []
 
     def fail(self, key: str) -> tuple[list[Team], list[str]]:
-        """Handle a model that cannot be loaded; returns its teams, and the models that no other team needs."""
+        """Handle a model that cannot be loaded; returns its teams, and their models that no other team needs."""
         lost = [team for team in (*self.begun, *self.waiting) if key in team]
         self.begun.difference_update(lost)
         self.waiting = [team for team in self.waiting if team not in lost]

@@ -23,7 +23,11 @@ _BUDGET = BudgetConfig()
 def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
     """Run a dataset's case and return its row in `episodes`.
 
+    `package` is the plugin, which becomes the only allowed one (besides installed ones) if it is not allowed yet.
     `case` is the case's position; `files` gives the names of files by group, as in planner="mine".
+
+    Raises:
+        ConfigError: the plugin, or a value in a file, cannot be used.
     """
     setting, built = _built(package, files)
     case_id = built.dataset.case_ids()[case]
@@ -34,13 +38,13 @@ def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
 
 
 def problem(package: str, case: int = 0, seed: int = 0, **files: str) -> Problem:
-    """The problem of a dataset's case, disturbed by the named robustness setting. `case` is its position."""
+    """The problem of a case, disturbed by the named robustness setting with `seed`; arguments otherwise as in `row`."""
     _, built = _built(package, files)
     return built.problem(built.dataset.case_ids()[case], seed)
 
 
 def problems(package: str, **files: str) -> list[Problem]:
-    """The problems of all cases of a dataset."""
+    """The problems of all cases of a dataset, disturbed with the seed 0; arguments as in `row`."""
     _, built = _built(package, files)
     return [built.problem(case_id, 0) for case_id in built.dataset.case_ids()]
 
@@ -49,6 +53,9 @@ def reference_resolves(problem: Problem) -> bool:
     """Whether the calls of a case's reference, made in order, resolve the case.
 
     As after a cell, the world then examines its last state, and ends what it has running, such as a server.
+
+    Raises:
+        ToolError: the world breaks.
     """
     return asyncio.run(_follow(problem))
 

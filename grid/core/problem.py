@@ -68,7 +68,8 @@ class Reference:
     are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
     substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
     case without an outline, None in place of a call marks the end of a turn. `unsolvable`: a refusal is the right
-    answer; the calls, if there are any, are those that a planner makes if it overlooks that the case is unsolvable.
+    answer; the calls, if there are any, are the refusal (a call of REJECT), or those that a planner makes if it
+    overlooks that the case is unsolvable.
     `told`: a planner that ends the work has to give the answer verbatim. `substitutes` maps the name of a tool that is
     out of service to its replacement. `milestones` should be reached on the way to the resolution; `forbidden` calls
     should not be made. Milestones and forbidden calls have their own metrics (`grid.metrics.milestones`), separate from
@@ -342,7 +343,8 @@ class Dataset(Protocol):
     and can be given to an engine. EXAMINED: problems have `examine`, for settings that name an evaluator.
     SIMULATED: worlds are `grid.worlds.simulated.Played`, for settings that name a simulator. DIAGNOSED: the truth about
     a plan can be computed. SOLVED_FIRST: if only one of two trajectories passed, the one that passed is better
-    (`grid.roles.comparing.SOLVED_FIRST_RULE`).
+    (`grid.roles.comparing.SOLVED_FIRST_RULE`). TALKS: a model in the role `user` talks with the planner
+    (`grid.worlds.simulated.Talking`).
 
     A dataset that needs an evaluator has `asks`, which maps a kind of question (TEXTS, PLANS) to the dataset's key that
     enables it. Without `asks`, the dataset has no questions for an evaluator.

@@ -316,7 +316,10 @@ def chain_calls(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def calls_of(rows: Any) -> tuple[ToolCall, ...]:
-    """The calls of a list of steps, in order; messages without calls are left out, and so are outcomes."""
+    """The calls of a list of steps, in order; messages without calls are left out, and so are outcomes.
+
+    Raises UnusableError if a step or a call does not have the expected form, or if there are too many calls.
+    """
     if rows is None:
         return ()
     rows = rows if isinstance(rows, list) else [rows]
@@ -328,7 +331,7 @@ def calls_of(rows: Any) -> tuple[ToolCall, ...]:
 def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
     """The steps already taken: calls with their outcomes.
 
-    The last call of the broken tool is marked as failed.
+    The last call of the broken tool is marked as failed. Raises UnusableError if the steps cannot be read.
     """
     if rows is None:
         return ()

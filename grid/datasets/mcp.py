@@ -122,7 +122,11 @@ class Mcp(RecordDataset[Task]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The servers' tools; each server is asked only once to list its tools."""
+        """The servers' tools; each server is asked only once to list its tools.
+
+        Raises ConfigError if a server does not list its tools, or if it lists two tools with the same name. Errors in
+        the file of tasks and in the servers' folders are raised first.
+        """
         return self._specs[0]
 
     @cached_property
@@ -134,7 +138,7 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def records(self) -> Mapping[str, Task]:
-        """The usable tasks by id."""
+        """The usable tasks by id; raises ConfigError if there is none."""
         found = {task.id: task for task in self._tasks.values() if self._unusable(task) is None}
         if not found:
             why = next(map(self._unusable, self._tasks.values()), "the file is empty")
@@ -146,7 +150,7 @@ class Mcp(RecordDataset[Task]):
         return self.records[case_id].cluster or case_id
 
     def problem(self, case_id: str) -> Problem:
-        """One task, with its own world, which starts a server at the first call."""
+        """One task, with its own world, which starts a server at the first call of its tools."""
         task, tools = self.records[case_id], tuple(self.tools.values())
         calls, asked = task.reference(), task.answer is not None
         answered = asked and self.outline == HIDDEN  # an outline itself defines the end of the work
@@ -267,7 +271,8 @@ def _tool(left_out: Skipped) -> str:
 def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metrics of a task: HotpotQA's metrics for the answer, if an answer is wanted.
 
-    If the task has expectations, the metrics include the share of expectations that held, and the first that did not.
+    If the task's expectations were checked, the metrics include the share of expectations that held, and the first that
+    did not (None: all held).
     """
     given = trajectory.answer or ""
     found: dict[str, Any] = {}
@@ -292,7 +297,7 @@ def contents(server: Server) -> list[list[str]]:
     """(path, digest) of each file in a server's folder, in order; empty if there is no folder.
 
     Raises:
-        ConfigError: the folder cannot be read, is too large, or contains a link.
+        ConfigError: it is not a folder, cannot be read, is too large, or contains a link or a file that is not plain.
     """
     folder, key = server.folder, f"{server.key}.folder"
     if folder is None:

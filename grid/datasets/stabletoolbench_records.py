@@ -24,7 +24,10 @@ _RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
 
 
 def standardized(text: str) -> str:
-    """A text in lower case, with `_` for everything except letters and digits, and `get_` before a leading digit."""
+    """A text in lower case, with `_` for everything except letters and digits, and `get_` before a leading digit.
+
+    Of other letters than a to z, only Chinese characters stay; `^` stays too.
+    """
     found = re.sub(r"_{2,}", "_", _OTHER.sub("_", text)).lower().strip("_")
     return f"get_{found}" if found[:1].isdigit() else found
 

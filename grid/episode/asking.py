@@ -46,7 +46,8 @@ async def single_pass(
 
     Without an outline, a model with native tool calls may make `several` calls in one answer; the decision then
     includes the calls after the first. If `several` is false, only the first call counts. With `exact`, an answer with
-    a `refused` call counts as unreadable.
+    a `refused` call counts as unreadable. If no answer can be used, the decision has the actions of the last one, of
+    which at least one is unreadable.
     """
     spent, several, last = Usage(), several and not view.guided, None
     for tried in range(1, acting.max_retries + 2):
@@ -96,7 +97,8 @@ async def fill_arguments(episode: Episode, view: View, tool: str, name: str, act
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
     """The call of a chosen tool.
 
-    A call that is unreadable, or does not fit the tool's schema, is sampled again, as often as the retries allow.
+    A call that is unreadable, or does not fit the tool's schema, is sampled again, as often as the retries allow; then
+    the last one is returned nevertheless. For NO_TOOL no request is made.
     """
     if tool == NO_TOOL:
         return Action(None), Usage()
@@ -196,7 +198,7 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
     """The action for text without a call, as is usual with native calls.
 
     At a substep, the action has no call. Otherwise the action finishes with the text as the answer or, if finishing is
-    not offered, is unreadable.
+    not offered, is unreadable. Without any words, the action is unreadable.
     """
     if words and may_decline:
         return Action(None)

@@ -43,7 +43,7 @@ class Source:
         tool: `inspect` or `tau2`; the names of planners and metrics begin with it.
         package, version: the package that wrote the file (one of RECORDED), and its version.
         file, sha256: the file's name, without folders, and the digest of its bytes.
-        identity: a text that distinguishes this run from others, even if the file grows.
+        identity: a text that distinguishes this run from others, and stays the same if the file grows.
         model, planner, dataset: the setting's labels.
         dataset_version: the version of the data, if the file states it.
         roles: the labels of the run's other models, keyed by role.
@@ -199,7 +199,10 @@ def planner_label(tool: str, name: str) -> str:
 
 
 def score_name(tool: str, *parts: str) -> str:
-    """The name of a metric, made from the tool's name and the scorer's name."""
+    """The name of a metric, made from the tool's name and `parts`: lower case, with other characters as underscores.
+
+    The name is cut to 64 characters, so long names may coincide.
+    """
     return re.sub(r"[^a-z0-9]+", "_", "_".join([tool, *parts]).lower())[:_NAME]
 
 
@@ -227,7 +230,7 @@ class Names:
 def resolved(value: float | str | None) -> bool | None:
     """Whether a score is a success; only 1, the greatest value, is a success.
 
-    None if the score is not between 0 and 1.
+    None if the score is missing or is not a number from 0 to 1.
     """
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
@@ -267,7 +270,7 @@ def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dic
 def _of_cases(root: Path, source: Source, samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
     """The columns of the cases (cluster, depth, breadth), keyed by case id and taken from the folder's own cells.
 
-    Cells without a disturbance are preferred.
+    Cells with a known depth are preferred; among these, cells without a disturbance.
     """
     ids = pa.array(sorted({sample.case_id for sample in samples}), pa.string())
     where = (pc.field("dataset") == source.dataset) & pc.field("case_id").isin(ids)

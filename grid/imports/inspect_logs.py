@@ -125,7 +125,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without the addresses and folders of a machine."""
+    """The run's parameters in the log; the model's address and the data's location are left out."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -244,7 +244,7 @@ def _scores(
 
 
 def _worth(value: Any) -> float | str | None:
-    """The value of a score, as a number if possible, otherwise as a text; None for a number that is not finite."""
+    """The value of a score, as a number if possible, otherwise as a text; None if it is missing or not finite."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag

@@ -43,7 +43,7 @@ def same_arguments(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
 
 
 def normalised_arguments(arguments: Mapping[str, Json]) -> dict[str, object]:
-    """A call's arguments, normalised for comparison."""
+    """A call's arguments, normalised for comparison; empty arguments are left out."""
     return {name.strip(): normalised(value) for name, value in arguments.items() if not _is_empty(value)}
 
 
@@ -164,7 +164,7 @@ def service_of(name: str) -> str:
 
 
 def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Likeness) -> tuple[str, ...]:
-    """The patterns of a path, in the order of PATTERNS; empty if the path matches the reference."""
+    """The patterns of a path, in the order of PATTERNS; empty if no rule applies to the path."""
     wanted = [call for call in reference.calls.values() if call]
     made = [step for step in steps if step.call]
     right, called = Counter(call.tool for call in wanted), Counter(step.call.tool for step in made if step.call)

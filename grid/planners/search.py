@@ -150,7 +150,7 @@ class Search:
         return made
 
     def _leave_undone(self, made: Sequence[Node]) -> None:
-        """If no child can be run, the first becomes a step without a call, as after an unreadable answer in ReAct."""
+        """If all children are unreadable or do not fit their tools, turn the first into a step without a call."""
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
@@ -386,7 +386,7 @@ def question(prompt: Prompt, *candidates: str) -> str:
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of `work`, which is done only once per key: later callers with the same key get the first result."""
+    """The result of `work`, which is done only once per key: later callers get the first result or error."""
     if (found := known.get(key)) is not None:
         return found.result() if found.done() else await found
     done = known[key] = asyncio.get_running_loop().create_future()

@@ -141,8 +141,8 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
 
     In large libraries, many services offer the same function. `track_parcel` "Tells where a parcel is." becomes
     `finance_track_parcel` "Tells where a parcel is, for Finance.", with the same arguments and the domain of
-    `track_parcel`. There is a variation for every other domain of a real tool, and for every pair of these domains
-    ("for Finance and Travel"). Each tool is varied once before any tool is varied twice.
+    `track_parcel`. There is a variation of a real tool for every other domain, and for every pair of domains ("for
+    Finance and Travel"), unless its name is taken. Each tool is varied once before any tool is varied twice.
     """
     named_by_tools = sorted({tool.category for tool in tools if tool.category})
     domains = [*named_by_tools, *map(" and ".join, combinations(named_by_tools, 2))]
@@ -229,7 +229,7 @@ def _of_json(record: Mapping[str, Any]) -> ToolSpec:
 
 
 def _records(file: Path) -> Iterator[Any]:
-    """The value in a file, or the values of its lines if each line is JSON, whatever the file's extension."""
+    """The value in a `.json` file; for other files, and for `.json` files with several values, the lines' values."""
     if file.suffix == ".json":
         try:
             yield read_json(file)

@@ -42,7 +42,13 @@ class Customer:
         self._replies = AskedOnce[str, str | None]()
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message, including stop tokens; None if it cannot be had."""
+        """The user's next message, including stop tokens.
+
+        None if no answer can be read even after all retries, or if the conversation does not fit the model's context.
+
+        Raises:
+            EngineError: the model does not answer.
+        """
         heard = to_json([list(scenario), [list(one) for one in said]])
         return await self._replies(heard, partial(self._asked, scenario, said, heard))
 
@@ -68,6 +74,8 @@ def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
 
 def read_message(text: str) -> str:
     """The message in an answer; a label before it and invented messages from the agent after it are removed.
+
+    A message of more than 20,000 characters is cut.
 
     Raises:
         UnreadableError: the message is empty.

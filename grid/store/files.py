@@ -129,7 +129,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn the system's errors about a file or folder into the store's errors.
 
     Raises:
-        VanishedError: the file or folder existed but no longer exists.
+        VanishedError: the file or folder does not exist, or no longer exists.
         StoreError: any other error, including a broken link.
     """
     try:

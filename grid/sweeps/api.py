@@ -75,7 +75,7 @@ class Results:
     def pandas(
         self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """The table that `arrow` returns, as a pandas data frame."""
+        """The table that `arrow` returns, as a pandas data frame; errors are as for `arrow`."""
         frame: pd.DataFrame = self.arrow(table, columns).to_pandas()
         return frame
 
@@ -238,7 +238,11 @@ def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
 
 
 def load(folder: str | Path) -> Results:
-    """The results in a folder, `results/NAME`; raises StoreError if there are none or another version wrote them."""
+    """The results in a folder, `results/NAME`.
+
+    Raises:
+        StoreError: there are none, files are damaged or cannot be read, or an unsupported version wrote them.
+    """
     found = folder_at(folder)
     store.check_there(found)
     store.check(found)

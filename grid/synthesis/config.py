@@ -99,7 +99,8 @@ def read(arguments: Sequence[str]) -> Construction:
     """The construction that `KEY=VALUE` arguments describe.
 
     Raises:
-        ConfigError: a key is wrong; the error names the key, its value and the allowed values.
+        ConfigError: a key is wrong or missing; the error names the key, its value (not for the model's own keys), and
+            the allowed values.
     """
     try:
         config = _merged(arguments)
@@ -131,7 +132,10 @@ def read(arguments: Sequence[str]) -> Construction:
 
 
 def _merged(arguments: Sequence[str]) -> dict[str, Any]:
-    """The keys of conf/construct.yaml with the arguments' values; a group's key has the contents of the chosen file."""
+    """The keys of conf/construct.yaml with the arguments' values.
+
+    The keys `model`, `cluster` and `retriever` have the contents of the chosen file; `domain` has the name as given.
+    """
     choices, rest = dict[str, str](), list[str]()
     for one in arguments:
         key, equals, value = one.partition("=")

@@ -31,7 +31,7 @@ from grid.core.types import (
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
 
-# A judge's verdict on a plan: untrusted text, read with the limits of `grid.text.answers`.
+# A judge's verdict on a plan: untrusted text, read with the limits of `grid.text.objects`.
 
 
 NO_VERDICT = "no JSON object with is_correct"
@@ -46,10 +46,9 @@ _LISTS = ("error_list", "errors")
 def read_verdict(text: str, errors: bool = True) -> Verdict:
     """The verdict in the object that contains `is_correct`.
 
-    With `errors` the object must judge all six errors and contain a grade.
-
-    Error keys may have text after their number (`E2_TASK_COMPLETENESS`), the errors may be in a separate list, and the
-    grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call` does.
+    With `errors` the object must contain a grade, and judge all six errors or list those that hold; else neither is
+    read. Error keys may have text after their number (`E2_TASK_COMPLETENESS`), a separate object may have the errors,
+    and the grade's key may be `score`. Yes and 1 are true, no and 0 false. Raises UnreadableError as `read_call` does.
     """
     return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
@@ -142,9 +141,9 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
 
 
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
-    """The calls in the object with a list `plan`, or in a list of calls; the first call receives the plan's thought.
+    """The calls in an object with a list `plan` or `tool_calls`, or in a list of calls.
 
-    Raises UnreadableError as `read_call` does.
+    The first call receives the plan's thought if it has none. Raises UnreadableError as `read_call` does.
     """
     return only_one(text, partial(_plan, tools=tools), NO_PLAN)
 
@@ -157,8 +156,8 @@ def read_outline(text: str) -> list[str]:
 def read_score(text: str) -> float:
     """The score in [0, 1], from an object's score of 0 to 10. Raises UnreadableError as `read_call` does.
 
-    A score written as text counts if it consists only of the number, as in `7`, `7/10` or `70%`. A decimal number up to
-    1 does not count, since a model that writes 0.7 may use a different scale.
+    A score written as text counts if it consists only of the number, as in `7`, `7/10` or `70%`. A bare decimal number
+    above 0 and up to 1 does not count, since a model that writes 0.7 may use a different scale.
     """
     return only_one(text, _score, NO_SCORE)
 
@@ -176,7 +175,8 @@ def read_response(text: str) -> tuple[str, Json]:
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
     """The meaning of the last object in a text, if all readable earlier objects agree with it or are retracted.
 
-    Objects for which `read` returns None are of a different kind and are ignored.
+    Objects for which `read` returns None are ignored. Raises UnreadableError if the text is too long, if the last object
+    cannot be read, if an earlier one differs and is not retracted, or, with `otherwise`, if there is no such object.
     """
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):
@@ -328,7 +328,7 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to decide if a plan passes: the plan has text and at most one call (possibly a report).
+    """Whether a judge has to decide if a plan passes: it has at most one call, and it has text or the status REJECT.
 
     Only a judge can tell whether the called tool merely reports that the work is finished.
     """
@@ -360,7 +360,7 @@ def exact_match(given: str, right: str) -> bool:
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of token precision and recall, in [0, 1]; 0 if exactly one answer is yes, no or noanswer."""
+    """Harmonic mean of token precision and recall; 0 if only one answer is yes, no or noanswer, or both are empty."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -375,9 +375,9 @@ def f1(given: str, right: str) -> float:
 def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
     """The answers to `count` questions, in order; an empty text for each question if the answers cannot be separated.
 
-    For one question, the whole text is the answer. For several questions, the text is read in one of three ways: as
-    lines numbered from 1 (text before number 1 is ignored, and lines without a number belong to the preceding number),
-    as `count` lines, or as `count` texts separated by `; `.
+    For one question, the whole text is the answer. For several questions, the text is read as lines or as texts
+    separated by `; ` on one line. They are numbered from 1 (text before number 1 is ignored, and text without a number
+    belongs to the preceding number) or, if none has the number 1, there must be `count` of them.
     """
     text = (answer or "").strip()
     if count == 1:
@@ -389,7 +389,7 @@ def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
 
 
 def _numbered(lines: list[str]) -> list[str]:
-    """The texts after the numbers 1, 2, ... in this order; empty if the first number is not 1."""
+    """The texts after the numbers 1, 2, ... in this order; empty if no text has the number 1."""
     parts: list[str] = []
     for line in lines:
         match = _NUMBERED.fullmatch(line)

@@ -64,7 +64,10 @@ class FunctionWorld:
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The state with the function's outcome added, and the observation. Raises the same errors as `called`."""
+        """The state with the function's outcome added unless the call failed, and the observation.
+
+        Raises the same errors as `called`.
+        """
         obtained = own_state(state, frozenset)
         function = self.functions.get(call.tool)
         observation = called(function, call) if function else _failure(f"there is no tool {call.tool}")
@@ -123,7 +126,7 @@ def taken(make: Callable[[], object]) -> bytes:
     """A snapshot of the object that a function creates.
 
     Raises:
-        UncontrolledError: the function raises an error, or the object is too large.
+        UncontrolledError: the function raises an error, or the object cannot be stored, for example if it is too large.
     """
     try:
         return _kept(make())
@@ -134,9 +137,10 @@ def taken(make: Callable[[], object]) -> bytes:
 def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invoked:
     """Call a method on a copy of an object.
 
-    If the method raises an exception, the observation counts as failed and has the field `error`. Changes that the
-    method made to the object before the exception are kept, as in ordinary Python. If the changed object cannot be
-    stored, the snapshot from before the call is kept.
+    If the method raises an exception, the observation counts as failed and has the field `error`. It also counts as
+    failed if the method returns an object with this field. Changes that the method made to the object before the
+    exception are kept, as in ordinary Python. If the changed object cannot be stored, the snapshot from before the call
+    is kept, and the call fails. Arguments that are too long (`MOST_ARGUMENTS`) are refused.
     """
     written = to_json(dict(arguments))
     if len(written) > MOST_ARGUMENTS:

@@ -229,7 +229,7 @@ class Nodes:
 
     @property
     def settled(self) -> bool:
-        """Whether all nodes of the cluster are running, and each of them has run chunks."""
+        """Whether all nodes of the cluster except the head are running, and each of them has run chunks."""
         return all(node.used and node.session.process.poll() is None for node in self._nodes)
 
     def look(self) -> None:

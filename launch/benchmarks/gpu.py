@@ -116,7 +116,7 @@ class Bench(Shared):
     running: pool.Pool | None = None
 
     def loaded(self) -> pool.Pool:
-        """The model's replica, loaded."""
+        """The pool of the model's one replica, loaded; the first call starts Ray, and records the time as a figure."""
         import ray
 
         if self.running is None:
@@ -413,7 +413,7 @@ def replay(bench: Bench) -> None:
     bench.figures.add("replay", **{label.strip(): round(s, 2) for label, s in seconds_by_layer(swept, again).items()})
 
 
-# A replica that also measures: it accepts random weights, returns full log-probabilities, and times choices itself.
+# A replica that also measures: it accepts random weights, and times choices itself.
 
 
 class MeasuredReplica(RecordingReplica):
@@ -440,6 +440,9 @@ class MeasuredReplica(RecordingReplica):
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
         """For each pair of prompts, the seconds of a prefill, of a choice, and of the choice's first round.
+
+        Each result also has the prefill's numbers of tokens and of cached tokens, and the choice's numbers of passes
+        and of computed tokens.
 
         The prefill uses the first prompt, and the choice uses the second. The prompts of a pair are equally long, and
         must be new, because the prefix cache would hold earlier prompts.
@@ -534,7 +537,7 @@ class _Killer(threading.Thread):
             self._back(handle)
 
     def _back(self, handle: Any) -> None:
-        """Wait until the replica is loaded again."""
+        """Wait until the replica is loaded again, or until `_WAIT_SECONDS` have passed."""
         import ray
 
         until = time.monotonic() + _WAIT_SECONDS

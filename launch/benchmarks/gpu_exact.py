@@ -64,7 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exact(bench: Shared) -> None:
-    """Measure each variant's greatest difference in probability from brute force, and from the other variants."""
+    """Measure each variant's greatest difference in probability from brute force, and from the other variants.
+
+    With `--out`, the variants' distributions are also written, to `distributions.json`.
+    """
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
@@ -158,8 +161,9 @@ def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], n
     """The options' probabilities in the options' order, as in algorithm 3, from full next-token distributions.
 
     `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, in the shape
-    (vocabulary,). The score of a label is the product of its tokens' probabilities; for a one-digit number this product
-    is multiplied by the probability that no digit follows.
+    (vocabulary,). The score of a label is the product of its tokens' probabilities; for a one-digit number (or, with
+    more than 100 options, a number with fewer digits than the last) this product is multiplied by the probability that
+    no digit follows.
     """
     labels, known = renderer.labels(count), dict[Prefix, np.ndarray]()
 
@@ -237,7 +241,10 @@ def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) ->
 
 
 def main() -> None:
-    """Run the variant that the first argument describes; write the results as JSON to the file named by the second."""
+    """Run the variant that the first argument describes; write the results as JSON to the file named by the second.
+
+    Then end the process.
+    """
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     engine = cast(Any, build_engine(asked["model"]))
     if hasattr(engine, "_arguments"):
@@ -348,12 +355,15 @@ def with_weights(folder: Path, into: Path, device: str) -> Path:
 
 
 def weightless(folder: Path) -> bool:
-    """Whether a model's folder has no weights."""
+    """Whether a model's folder has no weights (files `*.safetensors`)."""
     return not any(folder.glob("*.safetensors"))
 
 
 class Memory:
-    """The GPU's memory in use, read at intervals by a thread. A context manager; without a GPU, figures are null."""
+    """The memory in use on the first GPU, read at intervals by a thread. A context manager.
+
+    Nothing is read if the device is not `cuda` or the package `pynvml` is not installed.
+    """
 
     def __init__(self, device: str) -> None:
         self._on, self._peak = device == "cuda" and find_spec("pynvml") is not None, 0
@@ -375,7 +385,7 @@ class Memory:
         self._ended.set()
 
     def card(self) -> dict[str, Any]:
-        """The card's name, its driver, and its memory in GiB."""
+        """The card's name, its driver, and its memory in GiB; only the name `none` if no memory is read."""
         if not self._on:
             return {"card": "none"}
         import pynvml
@@ -385,7 +395,7 @@ class Memory:
         return {"card": named, "driver": driver, "card_gib": round(total, 1)}
 
     def peak_gib(self) -> float | None:
-        """The peak memory use of all processes on the card together, in GiB, since the last call."""
+        """The peak memory use of all processes on the card together, in GiB, since the last call; None if not read."""
         if not self._on:
             return None
         peak, self._peak = self._peak, 0

@@ -30,7 +30,7 @@ _REPEATS = 7  # repeats of reading with and without verification, in turn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the number of cells."""
+    """The options: the number of cells, the folder, the checkout to compare with, and results to verify."""
     parser.add_argument(
         "--cells", type=int, default=1_000_000, help=f"the number of cells, a multiple of {_SETTINGS * _TRIALS}"
     )
@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Run the null engine on one-step cases, as a user would, then run the same command again.
 
-    Print the measurements, and the cost of verifying hashes and checksums.
+    Print the measurements, and the cost of verifying hashes and checksums. With `--verification`, only that cost is
+    measured; with `--against`, two checkouts are compared instead.
     """
     if arguments.verification:
         _verification(arguments.verification, console)

@@ -247,7 +247,7 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
 def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[tuple[str, Expression]]:
     """`count` questions with answers and their forms, found on random paths through a graph.
 
-    All forms for which the graph has such questions are equally frequent.
+    The forms take turns. If no question of a form is found in a thousand tries, its turn is left out.
     """
     rng = random.Random(seed)
     found: list[tuple[str, Expression]] = []

@@ -161,7 +161,10 @@ class Watch:
 
 
 def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) -> set[Node]:
-    """The nodes that an expression denotes; for a COUNT, a literal with the number. `watch` records visited nodes."""
+    """The nodes that an expression denotes; for a COUNT, a literal with the number. `watch` records visited nodes.
+
+    The entities that the expression names are left out, unless the expression is only an entity.
+    """
     watch = watch or Watch()
     if isinstance(expression, Count):
         return {Value(str(len(denoted(facts, expression.operand, watch))), f"{XSD}integer")}
@@ -205,7 +208,7 @@ def _is_loose(expression: Expression) -> bool:
 
 
 def comparable(value: Value) -> float | str:
-    """The key for comparing a literal: its number, or the text of a date."""
+    """The key for comparing a literal: its number (NaN if the text is not a number), or the text of another literal."""
     if value.datatype not in _NUMBERS:
         return value.text
     try:

@@ -94,7 +94,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """The number of cases for each number of plan nodes, including the finishing step."""
+        """The number of cases in each bin of the number of plan nodes, including the finishing step."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="cases by number of plan nodes, including the finish")
         for name in bins(ATOMIC):

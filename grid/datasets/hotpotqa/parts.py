@@ -34,7 +34,7 @@ Pieces: TypeAlias = tuple[str | int, ...]
 """A question's text in pieces. A piece that is a number stands for the result of the part's call with this index."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
-"""A paragraph names a title if it has this share of the title's words, because few texts contain a full title."""
+"""A paragraph names a title if it has at least this share of the title's words; few texts contain a full title."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,8 @@ class Tau2(FileDataset[_Record]):
     def cluster(self, case_id: str) -> str:
         """In telecom, the issue without the persona.
 
-        In the other domains, the customer, who is identified by the information that the user knows.
+        In the other domains, the customer, who is identified by the information that the user knows, or the task itself
+        if there is no such information.
         """
         task = self.records[case_id].task
         if self.domain == "telecom":
@@ -209,7 +210,7 @@ class Tau2(FileDataset[_Record]):
         return _Record(task, world)
 
     def _share(self) -> int | None:
-        """The number of tasks to draw from this domain; the largest remainders are rounded up."""
+        """The number of tasks to draw from this domain (None: all); the largest remainders are rounded up."""
         if self.draw is None or self.domain not in BASE:
             return None
         counts = {name: _count(self.path, name) for name in BASE}
@@ -347,7 +348,8 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """reward, reward_parts and success, to which a judge's verdicts on the task's statements contribute.
 
-    If there is a plan, its scores (`plan_*`) are added.
+    These three are absent if the reward does not depend on statements. If there is a plan, its scores (`plan_*`) are
+    added.
     """
     plan = await judged(trajectory, evaluator)
     return {**plan, **await _stated(world, trajectory, evaluator)}
@@ -369,7 +371,7 @@ async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator
 def baselines(world: Tau2World) -> Mapping[str, bool | None]:
     """The success of a run that ends at once, and of a run that transfers the customer at once and then ends.
 
-    None for a success that only a judge can decide.
+    None for a success that only a judge can decide. The second run is left out if the domain cannot transfer.
     """
     start = world.start()
     passed = [start]
@@ -385,7 +387,7 @@ def assertion_prompt(talk: Talk, trajectory: Trajectory, statement: str) -> Prom
     """A prompt that asks whether a statement is true of a run, and shows the run's calls and messages.
 
     Messages up to the user's first one come before all steps; steps show later messages, except one that ended the run.
-    Of a long text, only the end is shown.
+    If there are more than 40,000 characters, only the last 40,000 are shown.
     """
     begun = next((place for place, one in enumerate(talk.said, 1) if one.by_user), 0)
     lines = [f"{'Customer' if one.by_user else 'Agent'}: {one.text}" for one in talk.said[:begun]]

@@ -4,7 +4,8 @@ E6: the plan calls a tool that is not listed. E5: a required argument is missing
 plan calls a tool that the prompt names as useless. E4: an argument refers to a step that does not precede the call. E2,
 if the prompt shows a known solution: the plan omits one of the solution's tools. E2, without a known solution: the plan
 has no calls. E1, without a known solution: a whole plan contains less than a third of the request's words. The judge
-never reports E3, and accepts every refusal as right.
+never reports E3. If the judge is not asked for errors, it accepts every refusal as right, and of other answers only
+those whose first call is similar to the failed call (`_alternative`).
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class Turn:
         self._ended: Future[int] = self._keeper.begin(self._work())
 
     async def ended(self) -> int:
-        """Wait for the turn's end; returns 0 if the process has done its work and is waiting, else its exit status."""
+        """Wait for the turn's end; returns 0 if the process has done its work and is waiting, else its exit status.
+
+        Raises EngineError or ConfigError if no process can be started.
+        """
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def kill(self) -> None:
@@ -111,7 +114,7 @@ class _Keeper:
     async def taken(self, program: Program) -> tuple[Process, bool]:
         """A process that runs the program for one episode, and whether this process was newly started.
 
-        Raises EngineError if no process can be started.
+        Raises EngineError or ConfigError if no process can be started.
         """
         while waiting := self._waiting.get(program):
             process, expiring = waiting.pop()
@@ -168,5 +171,5 @@ _made = cache(_Keeper)
 
 
 def end_waiting() -> None:
-    """End all processes that are kept."""
+    """End all processes that are kept, whether they are waiting or working."""
     _keeper().close()

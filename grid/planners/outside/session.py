@@ -131,7 +131,7 @@ class Session:
     # Calls.
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
-        """Call a function as the next step; raises RefusedError if the work is over."""
+        """Call a function as the next step; raises RefusedError if the work is over, or is ended by an error."""
         async with self._one_by_one:
             view = self._view
             if self.over.is_set() or view is None:
@@ -161,7 +161,7 @@ class Session:
         self.over.set()
 
     def trajectory(self) -> Trajectory:
-        """The trajectory up to now."""
+        """The trajectory up to now, which is also reported as the best so far (`Episode.improved`)."""
         found = trajectory(self._episode, self._path)
         self._episode.improved(found)
         return found
@@ -178,7 +178,11 @@ class Session:
     # Requests to the acting model.
 
     async def complete(self, asked: Asked) -> dict[str, Any]:
-        """The acting model's answer to a request; raises RefusedError if the work is over or the prompt is too long."""
+        """The acting model's answer to a request.
+
+        Raises:
+            RefusedError: the work is over or is ended by an error, or the prompt is too long.
+        """
         view = self._view
         if self.over.is_set() or view is None:
             raise RefusedError(OVER, 401)

@@ -62,6 +62,9 @@ class Value(NamedTuple):
 def condition(op: str, target: Value) -> Callable[[Value], bool]:
     """The test `value op target`, which is false for a value that cannot be compared with the target.
 
+    `op` must be one of `OPERATORS`. If the target is a text, every test but `=` is false.
+
+
     Numbers are comparable only in the same unit. A date equals the year that contains it, but a year does not equal any
     date; for `<` and `>`, a date and a year are compared by their years.
     """

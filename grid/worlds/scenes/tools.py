@@ -178,7 +178,8 @@ class Web:
 # A small part of Python, parsed with `ast` and run with limits, for the expressions and code that are given to tools.
 #
 # Python itself never evaluates any of the code. Code may contain numbers, texts, tuples, lists and dicts, arithmetic,
-# indexing, names, and calls of the functions that a tool provides, but no loops, attributes or other functions.
+# indexing, names, and calls of the functions that a tool provides, but no loops and no other functions. Of a dotted
+# name such as `math.pi`, only the last part counts.
 
 
 Function = Callable[..., Any]
@@ -212,7 +213,11 @@ def calculated(expression: str, functions: Mapping[str, Function], names: Mappin
 
 
 def solution(command: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
-    """The result of the code's function `solution`; raises CodeError if the code cannot be run."""
+    """The result of the code's function `solution` (None if it returns nothing).
+
+    Raises:
+        CodeError: the code cannot be run, or has no such function.
+    """
     body = _parsed(unfenced(command)).body
     found: list[ast.stmt] | None = None
     interpreter = Interpreter(functions, dict(names))
@@ -253,7 +258,10 @@ def _parsed(text: str) -> ast.Module:
 
 
 class Interpreter:
-    """Runs statements one after another. `names` has the variables; a statement may add more."""
+    """Runs statements one after another. `names` has the variables; a statement may add more.
+
+    The methods raise CodeError for code that cannot be run.
+    """
 
     def __init__(self, functions: Mapping[str, Function], names: dict[str, Any]) -> None:
         self._functions = functions
@@ -381,7 +389,7 @@ def _items(value: Any) -> Iterator[Any]:
 def shown(value: float | Fraction) -> str:
     """A number as text, with at most twelve significant digits (19.1, not 19.099999999999998).
 
-    A fraction is shown as 7/2.
+    A fraction is shown as 7/2, and a whole number with all its digits.
     """
     if isinstance(value, Fraction):
         return str(value)

@@ -115,7 +115,10 @@ Number: TypeAlias = Fraction | float
 
 
 def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, ...]:
-    """One variable, or several as a tuple. The names are separated by spaces or commas."""
+    """One variable, or several as a tuple. The names are separated by spaces or commas.
+
+    Raises CodeError for wrong names, and for no name or too many.
+    """
     several = names.replace(",", " ").split() if isinstance(names, str) else []
     if not 0 < len(several) <= _MAX_UNKNOWNS or not all(name.isidentifier() for name in several):
         raise CodeError("symbols takes the names of one to ten variables")
@@ -133,8 +136,12 @@ def rational(one: Any, other: Any = 1) -> Fraction:
 def solved(equations: Any, *unknowns: Any, **options: Any) -> Any:
     """The solutions in sympy's form.
 
-    The result is a list of roots for one equation and a dict for a system (an empty list if the system has no
-    solution); with the option `dict`, it is a list of dicts.
+    The result is a list of roots for one equation with one unknown, and a dict for a system and for one equation that
+    is given in a list and has one root; it is an empty list if the system has no solution. With the option `dict`, it
+    is a list of dicts.
+
+    Raises:
+        CodeError: something other than an expression is given, or the equations cannot be solved here.
     """
     listed = bool(options.get("dict"))
     system = [_polynomial(one) for one in (equations if isinstance(equations, list | tuple) else [equations])]
@@ -252,7 +259,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "str": written,
     "print": lambda *values: None,
 }
-"""The functions that the Solver's code may call in addition to `solve` and arithmetic, keyed by their sympy names."""
+"""The functions that the Solver's code may call in addition to `solve` and those in `_FUNCTIONS`, keyed by name."""
 
 
 # The tools that make an image: DrawBox, AddText, ImageStylization, TextToImage and Plot.
@@ -285,7 +292,7 @@ def stylize(given: Given) -> Outcome:
 
 
 def generate(given: Given) -> Outcome:
-    """TextToImage: an image with one object for each keyword, side by side."""
+    """TextToImage: an image with one object for each of the first twelve keywords, side by side."""
     keywords = " ".join(given.text("keywords").split())
     names = [name.strip() for name in keywords.split(",") if name.strip()][:_MOST_OBJECTS]
     if not names:
@@ -483,7 +490,8 @@ class SceneWorld:
     outcomes that a call obtains are the parts of its result that matter. For Calculator and Solver the outcomes are the
     numbers, and for GoogleSearch the entries found. For a tool that looks at an image, the outcomes are the image and
     the objects that the tool reports. For a tool that makes an image, the outcome is this image (compared by
-    `same_picture`). A call that cannot be carried out, or finds nothing, fails and returns {"error": why}.
+    `same_picture`). A call that cannot be carried out, or finds nothing, fails and returns {"error": why}; only a count
+    of 0 is not a failure.
     """
 
     images: tuple[tuple[str, Scene], ...]
