@@ -175,8 +175,8 @@ def read_response(text: str) -> tuple[str, Json]:
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
     """The meaning of the last object in a text, if all readable earlier objects agree with it or are retracted.
 
-    Objects for which `read` returns None are ignored. Raises UnreadableError if the text is too long, if the last object
-    cannot be read, if an earlier one differs and is not retracted, or, with `otherwise`, if there is no such object.
+    Objects for which `read` returns None are ignored. Raises UnreadableError if the text is too long, the last object
+    cannot be read, or an earlier one differs and is not retracted, or, with `otherwise`, if there is no such object.
     """
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):
