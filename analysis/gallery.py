@@ -65,13 +65,13 @@ class Entry:
 
     @property
     def figures(self) -> list[str]:
-        """Counts and seconds as texts; dashes if the preset did not run."""
+        """Counts and seconds as texts; dashes if all counts are 0, that is, if no cell ran."""
         ran = any(self.counts)
         return [*(f"{count:,}" if ran else "–" for count in self.counts), f"{self.seconds:,.0f}" if ran else "–"]
 
 
 def counts(folder: Path) -> Counts:
-    """The counts of a results folder.
+    """The counts of a results folder; all are 0 if the folder has no folder `episodes`.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -88,7 +88,7 @@ def published(names: Sequence[str]) -> list[str]:
     """The papers of these files in analysis/papers/tables, each with its tables.
 
     Raises:
-        AnalysisError: a file does not exist.
+        AnalysisError: a file does not exist or is wrong.
     """
     papers: dict[str, list[str]] = {}
     for published in map(files.find, names):
@@ -106,8 +106,16 @@ def _called(names: Sequence[str]) -> list[str]:
 def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:
     """The sentence about the order of methods, and a line that compares a row of a published table with our figures.
 
+    The sentence is left out if `tables` has no table of the order, and the line if `name` or `row` is not given or if
+    `tables` has no value of ours for this row.
+
+    Args:
+        tables: the tables of a report.
+        name: a file in analysis/papers/tables, without the ending.
+        row: the labels of a row of this file.
+
     Raises:
-        AnalysisError: analysis/papers/tables has no such file, or the file has no such row.
+        AnalysisError: analysis/papers/tables has no such file, the file is wrong, or it has no such row.
     """
     found = [table.reading for table in tables if table.name == order.NAME]
     if name and row:
@@ -149,7 +157,7 @@ def read(folder: Path) -> dict[str, Entry]:
     """The entries that a gallery saved for its presets; empty if there is no gallery.
 
     Raises:
-        StoreError: the file was not written by a gallery.
+        StoreError: the file cannot be read, or was not written by a gallery.
     """
     path = folder / KEPT
     try:

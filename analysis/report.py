@@ -60,7 +60,8 @@ def print_report(
         console: where the tables are printed; a console with fewer than 100 columns is treated as if it had 100.
         analysis: a further regression to fit.
         all_columns: print every table with all its columns, on lines as long as necessary. Otherwise columns are left
-            out, and tables that do not fit the console are only named.
+            out, tables that do not fit the console are only named, and long tables that were not asked for are left
+            out.
         unknown: how to count cells whose success is not known: `left_out` or `failure`. None: as the context
             `unknowns.counted` says, or `left_out` outside such a context.
         metrics: names of metrics that get their own table; metrics that a plugin declared always get one.
@@ -69,7 +70,10 @@ def print_report(
         by: columns of episodes, or names of `by_value.SHORT`; success is also shown by the values of these columns.
 
     Raises:
-        AnalysisError: `analysis` names a missing column, or one of `metrics` was not declared.
+        AnalysisError: `analysis` names a missing column or reference level, one of `metrics` was not declared or has
+            texts as values, a name in `by` is refused (`by_value.tables`), `reward_parts` of a cell is wrong, or a file
+            of a published table or of the study's regression is wrong.
+        ConfigError: `unknown` is not one of the allowed values.
         StoreError: the folder cannot be read.
     """
     with unknowns.counted(unknown):

@@ -33,7 +33,10 @@ Row = dict[Any, Any]
 
 
 def lines(found: Sequence[Table]) -> list[str]:
-    """One to three lines on each model and data set (on undisturbed cells, if any): the best planner, open differences.
+    """At most three lines on each model and data set (on undisturbed cells, if any): best planner, open differences.
+
+    There is no line on a model and data set without known success. Only the first `_MOST` pairs of a model and a data
+    set are described; a last line gives the number of the others.
 
     Args:
         found: the tables of a report.

@@ -33,7 +33,7 @@ def read(path: Path) -> object:
     """The values in a file.
 
     Raises:
-        AnalysisError: the file cannot be read, is not YAML, or is too large or deep; the error names the file.
+        AnalysisError: the file cannot be read, is not YAML, is too large or deep, or has an alias; the error names it.
     """
     place = place_of(path)
     try:

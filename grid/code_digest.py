@@ -48,13 +48,16 @@ class Name(NamedTuple):
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """Sixteen hexadecimal digits for the code that the given definitions reach in their own packages and this package.
 
-    Data files of a package, such as word lists, belong to the definitions that name `__file__` or
-    `importlib.resources`. Only data files next to modules or in folders without modules count; files in a project's
+    Data files of a package, such as word lists, belong to the definitions that name `__file__`, `importlib.resources`
+    or `pkgutil`. Only data files next to modules or in folders without modules count; files in a project's
     `conf` do not. Code is read only once per process, because a class, too, is loaded only once.
 
     Args:
         names: dotted names of definitions, or of modules that count as a whole; no module is imported.
         also: further packages whose definitions count if they are reached.
+
+    Raises:
+        ValueError: a name is neither a module nor a name in a module.
     """
     own = frozenset(name.partition(".")[0] for name in names) | {__package__, *also}
     found = reached(names, own)
@@ -273,7 +276,7 @@ class _Writer:
         self._node(statement)
 
     def data(self) -> list[str]:
-        """The data files of the code's package and of modules named as a whole; empty if the code reads no files."""
+        """Digests of data files of the code's package and of modules named whole; empty if the code reads no files."""
         if not self._reads_files:
             return []
         modules = {self._module.name, *(one.module for one in self.names if one.name is None)}

@@ -99,7 +99,10 @@ def stats(console: Console, dataset: Dataset) -> None:
 
 
 def counts(dataset: Dataset) -> Table:
-    """The numbers of cases, clusters and tools, and the number of reference calls in the first `_CHECKED` cases."""
+    """The numbers of cases, clusters, tools and skipped records, and of reference calls in the first `_CHECKED` cases.
+
+    Reference calls are counted only if the data set provides REFERENCES.
+    """
     ids = dataset.case_ids()
     problems = [dataset.problem(one) for one in ids[:_CHECKED]]
     calls = [len([call for call in problem.reference.calls.values() if call]) for problem in problems]
@@ -217,11 +220,10 @@ async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observa
 
 def _own(dataset: Dataset, name: str, *arguments: object) -> Any:
     """The result of a function in the data set's module `stats`; None if there is no such function."""
-    package = type(dataset).__module__.rpartition(".")[0]
-    module = f"{package}.stats"
-    if package == "grid.datasets" or find_spec(module) is None:
+    package = import_module(type(dataset).__module__).__package__
+    if not package or package == "grid.datasets" or find_spec(f"{package}.stats") is None:
         return None
-    function = getattr(import_module(module), name, None)
+    function = getattr(import_module(f"{package}.stats"), name, None)
     return function and function(*arguments)
 
 

@@ -59,10 +59,12 @@ class Plugin:
 def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
     """Allow configs to name classes in the packages `names` and in all packages that installed distributions declare.
 
-    No package is imported. Child processes read the list of packages from the environment variable VARIABLE.
+    No package is imported. Packages that were allowed earlier are no longer allowed. Child processes read the list of
+    packages from the environment variable VARIABLE.
 
     Raises:
-        ConfigError: a package is missing, a package hides another package, or a YAML file hides another YAML file.
+        ConfigError: a package is missing, too large or has a forbidden name, a package hides another package, or a YAML
+            file hides another YAML file.
     """
     _forget()
     declared = _declared()

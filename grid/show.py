@@ -118,7 +118,10 @@ def _setting(given: argparse.Namespace) -> Setting:
 
 
 def file_of(group: str, name: str, key: str | None = None) -> Any:
-    """The config in a named file, possibly in a plugin; raises ConfigError, which lists the existing names."""
+    """The config in a named file, possibly in a plugin; raises ConfigError, which lists the existing names.
+
+    The error names `key`, or the group if `key` is None.
+    """
     folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:

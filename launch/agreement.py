@@ -55,7 +55,7 @@ DONE, CANNOT_RUN = 0, 2
 
 
 def main() -> int:
-    """Exit status 0, or 2 if there is nothing to compare."""
+    """Exit status 0, or 2 if the comparison cannot be made or written."""
     parser = argparse.ArgumentParser(
         prog="launch/agreement.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -122,7 +122,11 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
 
 
 def write(folder: Path, found: Sequence[Table]) -> Path:
-    """Write a CSV for each table, and all figures as JSON. Raises AnalysisError if these files cannot be written."""
+    """Write a CSV for each table, and all figures as JSON; returns the folder, whose parent must exist.
+
+    Raises:
+        AnalysisError: these files cannot be written.
+    """
     every: dict[str, Any] = {}
     try:
         folder.mkdir(exist_ok=True)
@@ -155,7 +159,10 @@ MUTATION = "mutation"
 
 @dataclass(frozen=True)
 class Labelled:
-    """A chain with its true verdict, its mutation (`what`) and its family of goals (`cluster`)."""
+    """A chain with its true verdict, its mutation (`what`) and its family of goals (`cluster`).
+
+    For a right chain, `what` is `_RIGHT`. `family` is the task family of the chain's case.
+    """
 
     case_id: str
     cluster: str
@@ -167,7 +174,17 @@ class Labelled:
 
 
 def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
-    """Ask a judge both with and without the reference; returns tables that compare all verdicts with the labels."""
+    """Ask a judge both with and without the reference; returns tables that compare all verdicts with the labels.
+
+    Args:
+        keys: the command line's keys of the judge.
+        count: the number of chains.
+        seed: the seed of the mutations.
+
+    Raises:
+        ConfigError, or an error of Hydra: the keys name no judge that can be asked.
+        GridError: the judge does not answer.
+    """
     evaluating = evaluator(keys, informed=True)
     chains = list(labelled(count, seed))
     progress = Console(stderr=True)
@@ -186,9 +203,10 @@ def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
 
 
 def labelled(count: int, seed: int) -> Iterator[Labelled]:
-    """Yield `count` chains: for each case, the right chain and a mutated one.
+    """Yield `count` chains, one more if `count` is odd: for each case, the right chain and a mutated one.
 
-    The shares of families and categories are the same as in the data.
+    Cases without a possible mutation are left out. There are fewer chains if the data has too few cases. The shares of
+    families and categories are about the same as in the data.
     """
     data = ApbSynthetic(families=["holistic", "stepwise", "extraneous", "costs"])
     made = 0
@@ -251,7 +269,7 @@ def _parts(who: str, of: Verdict | None) -> dict[str, float | None]:
 
 
 def by_mutation(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> list[list[str]]:
-    """For each mutation, a row with the number of chains and the share of them that the judge calls wrong."""
+    """For each mutation, a row with the number of chains that have a verdict, and the share of them called wrong."""
     rows = []
     for what in sorted({one.what for one in chains}):
         pairs = [(one, said) for one, said in zip(chains, verdicts, strict=True) if one.what == what and said]

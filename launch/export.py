@@ -28,7 +28,7 @@ _INSTALL = (
 
 
 def main() -> int:
-    """Exit status 1 if a collector did not accept all episodes, 2 if a folder cannot be read or written, else 0."""
+    """Exit status 1 if a collector did not accept all episodes, 2 if the export cannot be made, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", choices=[INSPECT, OTEL], help="the format to write")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
@@ -98,7 +98,7 @@ def export(root: Path, into: Path) -> int:
 
 
 def _check_target(into: Path) -> None:
-    """Raise StoreError if the export would remove anything but the logs of an earlier export."""
+    """Raise StoreError if the export would remove anything but an earlier export's logs, or if this is not known."""
     try:
         others = [path.name for path in into.iterdir() if path.suffix != ".eval"] if into.is_dir() else []
         wrong = others[:1] or ([into.name] if (into.exists() and not into.is_dir()) or into.is_symlink() else [])

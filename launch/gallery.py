@@ -52,7 +52,7 @@ FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 class Preset(Checked):
     """One preset: its small size, and the published tables that it reproduces (or the reason why there are none).
 
-    `published` lists files in analysis/published/tables. `small` has overrides for the small size. `row` has the labels
+    `published` lists files in analysis/papers/tables. `small` has overrides for the small size. `row` has the labels
     of a row in the first published file; the index shows this row. `runs` has further overrides, one list for each
     command; all commands write to one folder. `left_out` says why the gallery does not run the preset.
     """
@@ -148,7 +148,10 @@ class _Run:
 
 
 def main() -> int:
-    """Exit status 0 if all presets that could run are complete, 1 if some are not, 2 if the command line is wrong."""
+    """Exit status 0 if all presets that could run are complete, 1 if some are not, 2 if the command cannot run.
+
+    The status is also 1 if the gallery was interrupted, or if the cluster is lost.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "overrides", nargs="*", help="keys for all presets, as for a sweep: paths.NAME=FOLDER, model=NAME"

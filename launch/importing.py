@@ -25,7 +25,7 @@ _LABEL = 200  # maximum length in characters
 
 
 def main() -> int:
-    """Exit status 0, or 2 if a file cannot be read or the folder cannot be written to."""
+    """Exit status 0, or 2 if a file cannot be imported; the files before it then stay imported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", choices=[*_TOOLS], help="the tool that wrote the files")
     parser.add_argument("files", type=Path, nargs="+", help="logs or results files")
@@ -58,12 +58,16 @@ def main() -> int:
 def take(path: Path, tool: str, into: Path, success: str | None = None, **labels: str | None) -> tuple[Source, Found]:
     """Add a file's samples to a results folder; samples that the folder already has are unchanged.
 
+    Returns the file's source, and the numbers of samples that were found.
+
     `labels`: the labels `model` and `dataset` for the rows; without them, the file's own labels are used.
 
     Raises:
-        ConfigError: the package that reads the file is not installed, or the file does not have the given scorer.
+        ConfigError: a label is not 1 to 200 printable characters, the package that reads the file is not installed, or
+            the file does not have the given scorer.
         DataError: the file cannot be read.
-        StoreError: the folder cannot be written to, or a sweep writes to it.
+        StoreError: the folder cannot be written to, a sweep writes to it, or it already contains this file's run, but
+            with a different score deciding success.
     """
     told = {name: label for name, label in labels.items() if label is not None}
     for name, label in told.items():

@@ -28,7 +28,7 @@ _TRIES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the files; returns 2 if a name is invalid, or if a file already exists."""
+    """Write the files into the current folder; returns 0, or 2 if a name is invalid or a file already exists."""
     parser = argparse.ArgumentParser(prog="agent-grid new", description=__doc__)
     parser.add_argument("kind", choices=sorted(_ROOMS))
     parser.add_argument("name", help="the name of the new YAML file: lowercase letters, digits and _")
@@ -59,7 +59,8 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
     """Write the files below a folder; returns their paths.
 
     Raises:
-        ConfigError: a name is invalid for a module or a file, or is already used.
+        ConfigError: a name is invalid for a module or a file, or is already used by agent-grid, or one of the files
+            already exists.
     """
     plugins.check_name("--package", package)
     plugins.check_module("NAME", name)

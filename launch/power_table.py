@@ -30,7 +30,7 @@ from analysis.stats.power import MOST, Row, Wanted, doubts, endless, false_alarm
 from analysis.tables import measures
 from analysis.tables.rates import reference_of
 from grid import store
-from grid.core.errors import ConfigError, GridError, nearest, one_line
+from grid.core.errors import ConfigError, GridError, StoreError, nearest, one_line
 from grid.core.places import folder_at
 from grid.core.problem import Dataset
 from grid.core.untrusted import shown
@@ -65,7 +65,9 @@ class _Question:
 
 
 def answer(arguments: argparse.Namespace) -> None:
-    """Print the designs that have enough power.
+    """Print the question, a table with one design for each number of trials, and the conclusions.
+
+    A design that does not have enough power even with all cases is marked in the table.
 
     Raises:
         GridError: the question cannot be answered from the arguments.
@@ -315,8 +317,10 @@ def of_folder(
     Raises:
         AnalysisError: there is no such metric.
         ConfigError: the metric has values below 0 or above 1; the folder has no rows for `place` or for the planners;
-            or there are not exactly two planners, or they have no case in common.
-        StoreError: the folder cannot be read.
+            it has several models, datasets or robustness settings (none of them `none`), and `place` does not choose;
+            there is only one planner; there are more than two, and `planners` does not name two of them; or the two
+            planners have no case in common.
+        StoreError: the folder cannot be read, or has no episodes.
     """
     store.check_there(root)
     store.check(root)
@@ -364,6 +368,8 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = S
 def _pilots_pilot(
     episodes: pd.DataFrame, source: str, place: Mapping[str, str], planners: Sequence[str], metric: str
 ) -> Pilot:
+    if episodes.empty:
+        raise StoreError(f"{source}: a pilot needs episodes, and there are none yet")
     for key in PLACE:
         there = [str(one) for one in episodes[key].unique()]
         wanted = _one_of(key, place.get(key), there, source)

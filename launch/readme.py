@@ -70,8 +70,8 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
     """Run a command. For a sweep, returns the tables to show and its times; for any other command, its output.
 
     Raises:
-        GridError: the command does not belong to this project, a folder is not given, the command fails, or it prints a
-            line that is too long.
+        GridError: the command does not belong to this project, a folder is not given, the command fails, it prints a
+            line that is too long, or a sweep writes no results or does not have a table to show.
     """
     arguments = command_line(command, folders)
     with tempfile.TemporaryDirectory() as scratch:
@@ -92,6 +92,8 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
 
 def tables(results: Path, shown: Sequence[str]) -> str:
     """A sweep's tables whose names begin with a text in `shown`, as Markdown; `label=value` selects rows.
+
+    The result is empty if `shown` is empty.
 
     Raises:
         GridError: the folder cannot be read, or there is no such table.
@@ -128,7 +130,7 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
     """The command as a process's arguments, with its folders filled in.
 
     Raises:
-        GridError: the command does not belong to this project, or a folder is not given.
+        GridError: the command cannot be read or does not belong to this project, or a folder is not given.
     """
     line = command.replace("\\\n", " ")
     for before, flag in FOLDERS.items():
@@ -218,7 +220,7 @@ class Block:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 1 if a command fails or a table differs, 2 if a file or results cannot be read, else 0."""
+    """Exit status 1 if a command fails or a table differs, 2 for an unknown block or an unreadable file, else 0."""
     given = _parser().parse_args(arguments)
     try:
         blocks = every(FILES)
@@ -255,6 +257,7 @@ def every(files: Sequence[Path]) -> dict[str, Block]:
 
     Raises:
         GridError: two blocks have the same name, or a marker is malformed or has no end.
+        OSError: a file cannot be read.
     """
     blocks: dict[str, Block] = {}
     for block in (block for file in files for block in _read(file)):
@@ -306,7 +309,7 @@ def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> li
     found = []
     for block in blocks.values():
         if is_of_this_code(block.measured):
-            print(f"{block.name}: {block.measured}, and only pages, docstrings and comments have changed since then")
+            print(f"{block.name}: {block.measured}; only texts without influence have changed since then")
         elif lacking := [flag for text, flag in FOLDERS.items() if f"{text}..." in block.command and not folders[flag]]:
             print(f"{block.name}: left out, because it needs {' and '.join(f'--{flag} FOLDER' for flag in lacking)}")
         else:
@@ -365,6 +368,7 @@ def _indented(command: str) -> str:
 # for the next figure.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 _NO_FIGURES = (":!*.md", ":!docs", ":!tests", ":!launch/readme.py")  # files on which no figure depends
+_METRICS, _PROSE = "grid/core/declared.txt", 5  # the fields from this place on are prose
 
 
 def commit_of(folder: Path) -> str | None:
@@ -380,7 +384,11 @@ def commit_of(folder: Path) -> str | None:
 
 
 def is_of_this_code(measured: str) -> bool:
-    """Whether only pages, docstrings and comments have changed since the commit that a block's last line names."""
+    """Whether only pages, docstrings, comments and metrics' meanings have changed since the commit of a block.
+
+    Files on which no figure depends (`_NO_FIGURES`) do not count. `measured` is the block's last line, which names the
+    commit. False if the commit is not known, or had changes that were not committed (`-dirty`).
+    """
     found = re.match(r"measured at ([0-9a-f]{7,40}) on ", measured)
     if found is None:
         return False
@@ -396,7 +404,12 @@ def is_of_this_code(measured: str) -> bool:
 
 
 def _code(path: str, text: str) -> object:
-    """A Python or YAML file without docstrings and comments, in a comparable form; any other file as it is."""
+    """A file without the texts that change no figure, in a comparable form.
+
+    These texts are the docstrings and comments of a Python or YAML file, and the meanings of metrics.
+    """
+    if path == _METRICS:
+        return [line.split("|")[:_PROSE] for line in text.splitlines() if not line.startswith("#")]
     if path.endswith(".yaml"):
         return OmegaConf.create(text)
     if not path.endswith(".py"):

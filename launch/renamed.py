@@ -13,7 +13,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from pathlib import Path
+from tokenize import COMMENT, generate_tokens
 
 from grid.core.moved import MOVED
 
@@ -90,20 +92,27 @@ def _imports(text: str, moved: Mapping[str, str]) -> str:
         statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
     except SyntaxError:
         return text
-    lines = text.splitlines(keepends=True)
-    for node in sorted(statements, key=lambda node: -node.lineno):
+    data = text.encode()  # columns count bytes
+    starts = [0, *(found.end() for found in re.finditer(b"\n", data))]
+    for node in sorted(statements, key=lambda node: (-node.lineno, -node.col_offset)):
         gone = [name for name in node.names if f"{node.module}.{name.name}" in moved]
         if not gone:
             continue
-        indent = " " * node.col_offset
+        statement = ast.get_source_segment(text, node) or ""
+        start = starts[node.lineno - 1] + node.col_offset
+        before = data[starts[node.lineno - 1] : start].decode()
+        comments = [one.string for one in generate_tokens(StringIO(statement).readline) if one.type == COMMENT]
+        if comments and before.strip():  # there is no place for them; the old name stays, and still works
+            continue
         kept = [_alias(name) for name in node.names if name not in gone]
-        written = [f"{indent}from {node.module} import {', '.join(kept)}\n"] * bool(kept)
+        written = [*comments, *[f"from {node.module} import {', '.join(kept)}"] * bool(kept)]
         for name in gone:
             package, _, last = moved[f"{node.module}.{name.name}"].rpartition(".")
             known = name.asname or name.name
-            written.append(f"{indent}from {package} import {last}{f' as {known}' if known != last else ''}\n")
-        lines[node.lineno - 1 : node.end_lineno] = written
-    return "".join(lines)
+            written.append(f"from {package} import {last}{f' as {known}' if known != last else ''}")
+        apart = "; " if before.strip() else f"\n{before}"
+        data = data[:start] + apart.join(written).encode() + data[start + len(statement.encode()) :]
+    return data.decode()
 
 
 def _alias(name: ast.alias) -> str:

@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from hydra_plugins.grid_sweeper import register
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.markup import escape
 
@@ -39,13 +40,21 @@ from grid.sweeps.session import replicas_table
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:
-    """Start a pool that outlives this program, or find one already running; returns when it is loaded."""
+    """Start a pool that outlives this program, or find one already running; returns when it is loaded.
+
+    Replicas that fail, or take much longer than the others, are named and not waited for.
+
+    Raises:
+        ConfigError: the model does not run in replicas, the cluster has no room for it, or it can never work.
+        GridError: no replica can be loaded. After an error of loading the pool is stopped, even if it ran before.
+    """
     built = build_engine(model)
     if built.home == "task":
         raise ConfigError(
             "model", label, "a model that runs in replicas; this one runs in each worker, and loads nothing"
         )
-    engine, found = cast(HostedEngine, built), pool.find(label, model)
+    engine = cast(HostedEngine, built)
+    found = running = pool.find(label, model)
     if not found:
         replicas = pool.count(engine, config.cluster.replicas)
         if not config.cluster.grows_to:
@@ -56,7 +65,8 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
     try:
         late = wait([found], config.cluster.ready_seconds, say)
     except GridError:
-        pool.stop(found)
+        if not running:  # a sweep may be using a pool that was running
+            pool.stop(found)
         raise
     for name, one in late.items():
         say(f"replica {name} is not ready: {one.why}")
@@ -67,7 +77,7 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
 
 
 def status(label: str, found: Pool | None, console: Console) -> None:
-    """Print the figures of a running pool's replicas."""
+    """Print the figures of a running pool's replicas, or that there is no such pool."""
     if not found:
         console.print(f"{label}: no running pool has this model configuration", soft_wrap=True)
         return
@@ -89,7 +99,7 @@ def stop(label: str, found: Pool | None, console: Console) -> None:
 
 
 def main() -> int:
-    """Exit status 0, or 2 for a config that cannot run."""
+    """Exit status 0, or 2 if the command cannot run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["start", "status", "stop"])
     parser.add_argument("overrides", nargs="*", help="keys as for a sweep: model=..., cluster=address, ...")
@@ -117,8 +127,9 @@ def main() -> int:
         else:
             found = pool.named(stem) if stem else pool.find(label, model)
             {"status": status, "stop": stop}[arguments.command](stem or label, found, console)
-    except (GridError, HydraException) as error:
-        told = refusal(error, overrides) if isinstance(error, ConfigError | HydraException) else str(error)
+    except (GridError, HydraException, OmegaConfBaseException) as error:
+        several = isinstance(error, GridError) and not isinstance(error, ConfigError)  # a line for each replica
+        told = str(error) if several else refusal(error, overrides)
         console.print(f"[bold red]error:[/] {escape(shown_lines(told))}", soft_wrap=True)
         return 2
     return 0

@@ -39,7 +39,7 @@ _SILENT_SECONDS = 30.0  # after this long without a new state, the sweep's drive
 
 @usable()
 def main() -> int:
-    """Exit status 0, or 2 if the folder cannot be read."""
+    """Exit status 0 (also after Ctrl-C), or 2 if the report cannot be made."""
     parser = argparse.ArgumentParser(description=__doc__)
     told = "the folder of a sweep, results/<name>; two folders are compared"
     parser.add_argument("results", type=folder_at, nargs="+", help=told)
@@ -102,9 +102,10 @@ def _compare(arguments: argparse.Namespace) -> None:
     """Compare two runs side by side.
 
     Raises:
-        GridError: the runs cannot be compared, or an option is given that only applies to one sweep.
+        GridError: the runs cannot be compared, or --follow, --analysis or --figures is given.
     """
-    if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
+    refused = ("follow", "analysis", "wide", "metric", "papers", "by", "figures")
+    if option := next((name for name in refused if getattr(arguments, name)), None):
         option = f"--{option}"
         raise StoreError(f"{option} works for only one sweep; two folders are compared, or combined with --into FOLDER")
     from grid import store
@@ -122,7 +123,8 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     """The folder to report on; several folders are gathered into one.
 
     Raises:
-        StoreError: several folders are given without a folder to gather them in, or that folder cannot be created.
+        StoreError: several folders are given without a folder to gather them in, or with `following`; or that folder
+            cannot be created.
     """
     if len(folders) == 1 and into is None:
         return folders[0]
@@ -331,7 +333,7 @@ def report_two(first: Path, second: Path, console: Console, unknown: Unknown | N
     """Print the comparison and write its page into the second folder; returns its tables.
 
     Raises:
-        AnalysisError, StoreError: the two runs cannot be compared.
+        AnalysisError, StoreError: the two runs cannot be compared, or the page cannot be written.
     """
     from analysis.compare.tables import compare
     from analysis.page import html

@@ -76,9 +76,10 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
-    """Score a folder again with a command line's keys.
+    """Score a folder again with a command line's keys; without keys of an evaluator, no evaluator is asked.
 
-    Raises the errors of `rescore`, and ConfigError for keys that are not accepted.
+    Raises the errors of `rescore` and `evaluator`, StoreError if the folder has no results, and ConfigError for keys
+    that are not accepted.
     """
     prepared([one for one in keys if one.startswith("plugins=")])
     overrides = [one for one in keys if not one.startswith("plugins=")]
@@ -104,7 +105,11 @@ def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
 
 
 def said(found: Rescored) -> list[str]:
-    """Lines about the results: for each data set, the unknown values with their reasons; then the cost."""
+    """Lines about the results.
+
+    They give, for each data set, the unknown values with their reasons; then the imported cells and those without
+    scores, the evaluator's cost (if one was asked), and the number of values in each state.
+    """
     reasons, cells = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[str]](set)
     for one in found.compared:
         if one.state == UNKNOWN:
@@ -132,7 +137,8 @@ def said(found: Rescored) -> list[str]:
 def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
     """A table of the number of values in each state, by data set and metric; and a table of the largest changes.
 
-    `most` is the maximum number of changes to show (None: all changes).
+    `most` is the maximum number of changes to show (None: all changes). Without changes there is no second table, and
+    without values there is no table.
     """
     query = _QUERY.format(root=str(root).replace("'", "''"))
     counts = Counter((one.dataset, one.metric, one.state) for one in found.compared)

@@ -26,7 +26,10 @@ _FULL_ERROR = "HYDRA_FULL_ERROR"
 
 @usable()
 def main() -> int:
-    """Compose, check and run the sweep of the command line; returns the exit status."""
+    """Compose, check and run the sweep of the command line; returns the exit status.
+
+    With HYDRA_FULL_ERROR=1, an error is raised instead of printed.
+    """
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
     register()
     program = "python launch/sweep.py" if sys.argv[0].endswith(".py") else "agent-grid sweep"

@@ -66,8 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
     parser.add_argument(
         "--episodes", type=int, default=_EPISODES, metavar="N",
-        help="with --export: at most N episodes, starting with cases that most planners failed (default: "
-        f"{_EPISODES:,})",
+        help="with --export: at most N episodes, but at least one case of each setting, starting with cases that most "
+        f"planners failed (default: {_EPISODES:,})",
     )  # fmt: skip
     parser.add_argument(
         "--cell",

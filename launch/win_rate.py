@@ -58,7 +58,7 @@ _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")
 
 
 def main() -> int:
-    """Exit status 1 if an evaluator stopped answering, 2 if the command cannot run, else 0."""
+    """Exit status 1 if the evaluator or the user stopped the command, 2 if it cannot run, else 0."""
     arguments = sys.argv[1:]
     return ended(lambda: _run(arguments), arguments, "all comparisons so far are kept")
 
@@ -76,9 +76,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
-    """Run a command that asks an evaluator.
+    """Run a command that asks an evaluator; returns the exit status.
 
-    The exit status is UNFINISHED if the evaluator or the user stopped the command, and CANNOT_RUN if it cannot run.
+    The exit status is UNFINISHED if the evaluator or the user stopped the command, CANNOT_RUN if it cannot run, and
+    otherwise what `run` returns. `arguments` are the command line's, for the error message; `kept` says, in the message
+    about an early stop, what is kept.
     """
     try:
         return run()
@@ -188,7 +190,7 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
     """Compare all pairs that have not been compared yet; returns a line about the results.
 
     Raises:
-        ConfigError: the planner `against` has no finished episode.
+        ConfigError: as `pairs` does; or a planner's episodes were imported without their cases.
         EngineError, UnfinishedError: the evaluator does not answer; finished comparisons are written.
         StoreError: the folder cannot be read or written to, or a sweep has locked it.
     """
@@ -325,14 +327,14 @@ class Pair(NamedTuple):
 
 
 def pairs(root: Path, against: str) -> list[Pair]:
-    """Every finished episode, paired with the episode of the planner `against` on the same case and trial.
+    """Every finished episode of other planners, paired with the episode of `against` on the same case and trial.
 
-    Both episodes agree in the model, the dataset and the other columns of `_PLACE`. An episode is finished if its
-    success is known, even if its model failed. If `against` has several settings, the one whose label has the same
-    changes as the compared planner's label is used.
+    Episodes for which there is no such episode are left out. Both episodes agree in the model, the dataset and the
+    other columns of `_PLACE`. An episode is finished if its success is known, even if its model failed. If `against`
+    has several settings, the one whose label has the same changes as the compared planner's label is used.
 
     Raises:
-        ConfigError: the planner `against` has no finished episode, or several of its settings have the same label.
+        ConfigError: there is no pair, or several settings of the planner `against` have the same label.
         StoreError: the folder cannot be read.
     """
     known = pc.field("success").is_valid()

@@ -24,7 +24,7 @@ SAME = ["dataset", "robustness", "planner"]
 ACROSS = ["model", "retriever", "pool", "refine", "memory", *ASKED]
 """Further labels that compared settings share.
 
-One of these labels may differ if each run has a single value for it, so that two models can be compared.
+Any of these labels may differ if each run has a single value for it, so that two models can be compared.
 """
 PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
@@ -59,7 +59,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Matched:
-    """The settings of two runs that are compared, and a line about each setting that only one run has."""
+    """The settings of two runs that are compared; `alone` has, for each run, a line about each setting that is not.
+
+    A pair of settings without a common case has its line in the first run's part.
+    """
 
     runs: tuple[Run, Run]
     pairs: Sequence[Pair]
@@ -69,10 +72,11 @@ class Matched:
     def cases(self) -> Asked:
         """One row per case that both settings of a pair have, sorted by pair and case id.
 
-        Columns: `pair` (the number of the pair), LABELS of the pair, the case's cluster in the first run, `cells_a`,
-        `cells_b`, `changed` (whether the case's request or reference differs between the runs), and `success` and
-        COSTS, each as a mean over the trials of the first run (`_a`) and of the second run (`_b`). `flip` is UP or DOWN
-        if more than half of one run's trials solve the case but fewer than half of the other run's trials do.
+        Columns: `pair` (the number of the pair, as a text), LABELS of the pair, `cluster` (the case's cluster in the
+        first run), `case_id`, `cells_a`, `cells_b`, `changed` (whether the case's request or reference differs between
+        the runs; false if this is not known), and `success` and COSTS, each as a mean over the trials of the first run
+        (`_a`) and of the second run (`_b`). `flip` is UP or DOWN if more than half of one run's trials solve the case
+        but fewer than half of the other run's trials do; otherwise it is an empty text.
         """
         means = ", ".join(f"avg({text}) AS {name}" for name, text in _MEANS.items())
         both = ", ".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b" for name in ("cells", *_MEANS))
@@ -130,9 +134,9 @@ def matched(first: Run, second: Run) -> Matched:
     """Match the settings of two runs that have the same planner, dataset, robustness and further labels.
 
     A label in ACROSS may differ if each run has a single value for it. If a run has several settings with the same
-    labels, the settings with the same id are compared. Two remaining settings are compared if their labels differ only
-    in the changes in brackets (`react` and `react[temperature=0]`), and if each run has only one setting whose labels
-    are the same apart from these changes.
+    labels, the settings with the same id are compared. Two remaining settings, one from each run, are compared if their
+    labels are the same once the changes in brackets are left out (`react` and `react[temperature=0]`), and if neither
+    run has another remaining setting with these shortened labels.
 
     Raises:
         AnalysisError: the runs share no setting, or the settings that they share have no case in common; the error
@@ -164,8 +168,8 @@ def _paired(
 ) -> list[tuple[int, int]]:
     """The indices of each pair of settings; both indices are removed from `left`.
 
-    Settings with the same id are paired first. Then two settings are paired if each is the only one with its labels in
-    its run.
+    Settings with the same id are paired first. Then two settings are paired if each is the only remaining one with its
+    labels in its run.
     """
     found: list[tuple[int, int]] = []
     for further in (["setting_id", "dataset_version"], ["setting_id"], []):

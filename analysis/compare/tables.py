@@ -40,7 +40,7 @@ from grid.core.untrusted import loads, shown
 _PRINTED = 20
 """A terminal shows at most this number of rows of a list."""
 _LEVEL = 0.05
-_NAMED = 8  # maximum number of settings that a note names
+_NAMED = 8  # maximum number of settings that a sentence names, and of differences that have a sentence
 _CUT = 60  # maximum length of a value in a terminal, in characters
 _RATES = (
     "success: % of the cases that both runs have, averaged over trials; B − A: paired difference in percentage "
@@ -108,7 +108,10 @@ def _ratio(name: str, header: str, printed: bool = True) -> Column:
 
 
 def reading(frame: pd.DataFrame) -> str:
-    """A sentence for each difference that is significant after Holm's correction; if none is, one sentence says so."""
+    """A sentence for each difference that is significant after Holm's correction, the largest of them first.
+
+    At most `_NAMED` differences have a sentence. If no difference is significant, one sentence says so.
+    """
     left = frame[frame[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
     if left.empty:
         widest = frame["difference"].abs().max()
@@ -343,6 +346,7 @@ def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) 
 
     Raises:
         AnalysisError: the two folders are the same, a folder is empty, or the runs share no setting or no case.
+        ConfigError: `unknown` is not one of the allowed values.
         StoreError: a folder cannot be read.
     """
     if first.resolve() == second.resolve():

@@ -123,7 +123,8 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
     return [*found, Drawing("repeated-calls", title, told, svg, query)]
 
 
-# Figures of the planning-horizon study that print numbers in cells: figure 3, and the heatmaps of §4.4 and §4.5.
+# Figures of the planning-horizon study: figure 3, the heatmaps of §4.4 and §4.5 (both print numbers in cells), success
+# against depth and breadth (§4.3), and tokens (§4.2).
 
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
@@ -134,7 +135,7 @@ _ACROSS = 3
 _LONGEST = 24  # maximum length of a label in front of a row or below a column, in characters
 _CELL, _FRAME = 0.42, 1.3  # height in inches of a row, and of titles, ticks and labels
 _LIGHT, _DIVERGING = "Blues", "RdBu"
-_BINS = 12  # maximum number of bins of breadth
+_BINS = 12  # maximum number of bins of breadth; number of bins of depth if it spans at least twice as many values
 _PALE = 10.0  # percentage points; the colour scale extends at least this far, so that small values look pale
 _DARK = 0.55  # fraction of the colour scale above which text is white
 

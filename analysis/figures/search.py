@@ -195,7 +195,7 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
     """An SVG element: success against tokens and against seconds.
 
     A line joins the undominated planners (`search_cells.compared`); dominated planners are grey. A planner is not drawn
-    if its cost is 0 or not known.
+    if its cost is 0 or not known, or if its success is not known.
     """
     settings = list(compared["robustness"].unique())
     labels = {"tokens": "tokens per case", "seconds": "seconds per case"}
@@ -214,7 +214,7 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
 
 
 def drawable(compared: pd.DataFrame) -> bool:
-    """Whether at least two planners have known success, and known tokens and seconds above 0."""
+    """Whether at least two rows (planner and robustness setting) have known success, and tokens and seconds above 0."""
     known = compared["success"].notna() & (compared["tokens"] > 0) & (compared["seconds"] > 0)
     return int(known.sum()) > 1
 

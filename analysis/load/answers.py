@@ -33,7 +33,8 @@ _SHOWN = 5  # maximum number of names in a line
 def served(root: Path) -> list[str]:
     """Lines about models whose server gave no token counts, or for which another model may have answered.
 
-    Further lines name the servers, providers and configurations that answered if there are several.
+    Lines about agents that sent no request to the setting's model come first. Further lines name the servers, providers
+    and configurations that answered if there are several.
 
     Raises:
         StoreError: the folder cannot be read.

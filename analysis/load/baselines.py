@@ -83,7 +83,14 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
-    """First-pass decisions on a followed outline: the rows of the table `steps` that `selects` reads."""
+    """First-pass decisions on a followed outline: the rows of the table `steps` that `selects` reads.
+
+    Only the first cell with status `ok` of each case and setting counts. `episodes` are cells in the order of
+    `load.episodes`.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     known = (pc.field("branch") == 0) & pc.field("tool_required").is_valid() & pc.field("n_options").is_valid()
     first = episodes[episodes["status"] == "ok"].drop_duplicates(["setting_id", "dataset_version", "code", "case_id"])
     mine = pc.field("cell_id").isin(pa.array(first["cell_id"], pa.string()))
@@ -113,7 +120,8 @@ def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") ->
 def named(found: pd.DataFrame) -> pd.DataFrame:
     """The rows of `selects`, with the full name of each baseline.
 
-    The name includes the retriever if there are several retrievers, and the pool if the pool is not `all`.
+    The names of the first three baselines include the retriever if there are several retrievers, and the pool if the
+    pool is not `all`.
     """
     if found.empty:
         return pd.DataFrame(columns=_COLUMNS)

@@ -29,7 +29,7 @@ SETTING = ["model", "dataset", "robustness", "planner"]
 ALL = "all"
 """The pool of all tools of the benchmark; labels do not mention it."""
 UNCHANGED = "none"
-"""The default of refinement and of memory; labels do not mention it.
+"""The default value for both refinement and memory; labels do not mention this value.
 
 With this default, the plan is used as it was first written, and no other case is remembered.
 """
@@ -72,9 +72,15 @@ def episodes(
     """One row per cell, sorted by setting, undisturbed settings first; flags are floats, NaN if not known.
 
     Unknown success is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is true in
-    such rows. Texts are categories in alphabetical order, because even a million rows have few different texts.
-    `further` are additional columns to read, and `where` selects the rows (see `grid.store.read`). `names` are the
-    columns to read, by default all columns that any table needs; `FEW` are the columns that every frame needs.
+    such rows. The column `disturbed` is true unless the robustness setting is `none`. Planners have the labels of
+    `told_apart`, which depend on the selected rows. Texts are categories in alphabetical order, because even a million
+    rows have few different texts. `further` are additional columns to read, and `where` selects the rows (see
+    `grid.store.read`). `names` are the columns to read, by default those that most tables need; `FEW` are the columns
+    that every frame needs.
+
+    Raises:
+        ConfigError: `unknown` is not one of the allowed values.
+        StoreError: the folder cannot be read, or there is no such column.
     """
     names = list(dict.fromkeys([*names, *further]))
     with unknowns.counted(unknown):
@@ -130,7 +136,7 @@ def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
     """The rows sorted by setting, with the derived columns."""
     frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
     if not frame.empty:
-        frame = frame.assign(planner=told_apart(frame, lambda: _configs(root)))
+        frame = frame.assign(planner=told_apart(frame, lambda: _configs(root), _settings(root)))
     return frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
 
 
@@ -181,7 +187,13 @@ def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
 
 
 def hold(root: Path) -> None:
-    """Read, in one go, the columns that a report's tables are likely to need, if the folder is not too large."""
+    """Read, in one go, the columns that a report's tables are likely to need, if the folder is not too large.
+
+    If enough memory is free, more memory may be used for this folder from now on.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     if _free() > _SPARE * _WHOLE_BYTES:
         _whole.add(folder_at(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
@@ -275,27 +287,46 @@ def _configs(root: Path) -> dict[str, str]:
     return {row["setting_id"]: row["config"] for row in found}
 
 
-def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
+def _settings(root: Path) -> pd.DataFrame:
+    """Each setting of the folder once, with the columns `APART` and with models' names as in tables."""
+
+    def made() -> pd.DataFrame:
+        found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
+        return found.assign(model=found["model"].cat.rename_categories(models(root))) if len(found) else found
+
+    return once(root, "settings", made, few=True)
+
+
+def told_apart(
+    frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]], every: pd.DataFrame | None = None
+) -> pd.Series[Any]:
     """The planners' labels, extended by the retriever and the roles that vary, so that they tell settings apart.
 
-    The pool is added if it is not `all`, and so are refinement and memory if they are used. If labels are still equal,
-    the differences between the settings are added (`react (seed=1)`): keys of their `configs`, the data or the code.
-    The `configs` are read only in this case. If no difference is known, the setting's id is added.
+    A role is added only if it varies within a model. The pool is added if it is not `all`, and so are refinement and
+    memory if they are used. If labels are still equal,
+    differences between the settings are added, as in `react (seed=1)`. These are differences in keys of their
+    `configs`, in the data or in the code. The `configs` are read only if labels are still equal. If no difference is
+    known, the setting's id is added.
+
+    If the frame is a selection, `every` has all settings, so that the labels are the same in each selection.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
-    settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
+    settings = frame.loc[first, [*APART]].astype(object).set_index(place[first])
+    if every is not None:
+        others = every[[*APART]].astype(object).set_axis(-1 - np.arange(len(every)))
+        settings = pd.concat([settings, others]).drop_duplicates()
     planner = settings["planner"].map(shown_labels.plain, na_action="ignore")
     if settings["retriever"].nunique() > 1:
         planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have no retriever
     pool = settings["pool"].fillna(ALL)
     planner = planner.where(pool == ALL, planner + " / pool " + pool)
     for group in ("refine", "memory"):
-        further = frame.loc[first, group].set_axis(settings.index).astype(object).fillna(UNCHANGED)
+        further = settings[group].fillna(UNCHANGED)
         planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
     for role in ASKED:
-        asked = frame.loc[first, role].set_axis(settings.index).astype(object)
+        asked = settings[role]
         if asked.groupby(settings["model"]).nunique().max() > 1:  # only if the role varies within a model
             called = asked.dropna().map(shown_labels.short(asked.dropna())).reindex(asked.index)
             planner = planner.where(asked.isna(), planner + f" / {role} " + called.astype(str))
@@ -315,25 +346,20 @@ def _differing(settings: pd.DataFrame, configs: Mapping[str, str | None]) -> pd.
     ]  # fmt: skip
     told = shown_labels.differences(every)
     if told is None:
-        ids = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
-        return " #" + ids + ("-" + settings["code"].str[:4] if settings["code"].nunique() > 1 else "")
+        known = settings[["setting_id", "dataset_version", "code"]].fillna("")
+        ids = known["setting_id"].str[:6] + "-" + known["dataset_version"].str[-4:]
+        return " #" + ids + ("-" + known["code"].str[:4] if known["code"].nunique() > 1 else "")
     return pd.Series([f"{shown_labels.MARK}{text.replace('planner.', '')})" for text in told], settings.index)
 
 
 def lengthened(root: Path) -> pd.DataFrame:
-    """The settings whose planner's label was lengthened: `unknowns.SETTING`, `planner` as stored, and the `label`."""
+    """The settings whose planner has another label in tables: `unknowns.SETTING`, `planner` as stored, and `label`."""
 
     def made() -> pd.DataFrame:
-        labels = episodes(root, names=FEW)["planner"].unique()
-        marks = (" / ", " #", shown_labels.MARK)  # the marks that `told_apart` adds
-        if not any(mark in str(label) for label in labels for mark in marks):
-            return pd.DataFrame()
-        found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
-        found = (
-            found.assign(label=told_apart(found, lambda: _configs(root)).astype(str))
-            if len(found)
-            else found.assign(label="")
-        )
+        found = _settings(root)
+        if found.empty:
+            return found
+        found = found.assign(label=told_apart(found, lambda: _configs(root)).astype(str))
         return found.loc[found["label"] != found["planner"].astype(str), [*unknowns.SETTING, "planner", "label"]]
 
     return once(root, "lengthened", made, few=True)

@@ -36,7 +36,7 @@ def taken(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def sql() -> str:
-    """The SQL expression for COLUMN, over the cells of `queries.latest`."""
+    """The SQL expression for COLUMN, over the cells that `queries.of_files` reads."""
     right = f"verdict = '{CORRECT}'"
     right = f"coalesce({right}, false)" if unknowns.how_counted() == unknowns.FAILURE else right
     over = f"OVER (PARTITION BY {', '.join(unknowns.SETTING)})"

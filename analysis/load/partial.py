@@ -27,9 +27,10 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     """One row per setting, with the columns `SETTING`, and the numbers of cells in the columns `done` and `planned`.
 
     The sweep's own record gives the number of planned cells, and names the settings that have no cells yet. Settings
-    without cells come last. A folder has no record if it was made before sweeps kept one, or if it was gathered from
-    other folders. In that case, the number of planned cells is the number of cells of the largest setting with the same
-    model, dataset and robustness setting.
+    without cells come last; if another setting has the same labels, their ids are added to their planners' labels,
+    because the record has no other labels. A folder has no record if it was made before sweeps kept one, or if it was
+    gathered from other folders. In that case, the number of planned cells is the number of cells of the largest setting
+    with the same model, dataset and robustness setting.
 
     Raises:
         StoreError: the record cannot be read.
@@ -46,6 +47,7 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
         {
             **{name: cast(dict[str, str], setting)[name] for name in SETTING},
             "model": names.get(setting["model"], setting["model"]),
+            "setting_id": name,
             "done": 0,
             "planned": setting["cells"],
         }
@@ -54,12 +56,17 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     ]
     columns = [*SETTING, "done", "planned"]
     texts = found.astype(dict.fromkeys(SETTING, str))[columns]
-    return pd.concat([texts, pd.DataFrame(rest, columns=columns)], ignore_index=True) if rest else texts
+    if not rest:
+        return texts
+    plan = pd.concat([texts, pd.DataFrame(rest)], ignore_index=True)
+    alike = plan.duplicated(SETTING, keep=False) & (plan["done"] == 0)
+    longer = plan["planner"] + " #" + plan["setting_id"].str[:6]
+    return plan.assign(planner=plan["planner"].mask(alike, longer))[columns]
 
 
 def with_planned(results: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
     """The settings of `rates.results`, with a column `planned`: the number of planned cells."""
-    cells = plan.set_index(SETTING)["planned"]
+    cells = plan[plan["done"] > 0].set_index(SETTING)["planned"]
     keys = pd.MultiIndex.from_frame(results[SETTING].astype(str))
     return results.assign(planned=cells.reindex(keys).to_numpy())
 

@@ -22,7 +22,7 @@ from grid.core.engine import ASKED
 from grid.imports import IMPORTED, RECORDED
 
 COLUMNS = ("engine", "config")
-"""Columns of `episodes` that `lines` and `made_up` need in addition to the columns that tables need."""
+"""Columns of `episodes` that `answered`, `first_line`, `unsent` and `made_up` need besides the columns of tables."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
     "lexical": "{}: a lexical engine (word overlap, no training), which is not a language model; its figures say "
@@ -37,7 +37,7 @@ _FOLLOWS = {
     "seed": "trials cannot be repeated",
 }
 """For each key, the consequence if requests leave it out."""
-_READ = "read from released files or from your own"
+_READ, _TAKEN = "read from released files or from your own", "imported"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
@@ -103,14 +103,17 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """Map each data set that differs from its paper's data to a line on which comparisons with the paper are valid."""
-    told = {}
+    """Map each data set that differs, or may differ, from its paper's data to a line on which comparisons are valid."""
+    told: dict[str, str] = {}
+    valid = "differences between settings can be compared with the paper's, but absolute values cannot"
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
-        data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
-        if _READ not in data or any(mark in str(row["dataset_version"]) for mark in (MADE_UP, TICKET)):
-            told[str(row["dataset"])] = (
-                f"{data}: differences between settings can be compared with the paper's, but absolute values cannot"
-            )
+        name, version = str(row["dataset"]), str(row["dataset_version"])
+        data = _data(name, version, row["config"])
+        taken = data.endswith(f"({_TAKEN})")
+        if any(mark in version for mark in (MADE_UP, INVENTED, TICKET)) or not (_READ in data or taken):
+            told[name] = f"{data}: {valid}"
+        elif taken:
+            told.setdefault(name, f"{data}: it is not known whether these are the paper's data; if not, {valid}")
     return told
 
 
@@ -137,7 +140,7 @@ def _origin(config: str | None) -> str:
 def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, derived from its label, its version and the config."""
     if isinstance(config, str) and _origin(config):
-        return f"{name} (imported)"
+        return f"{name} ({_TAKEN})"
     plain = frames.name_of(name)
     made_up = ", tools simulated" if MADE_UP in version else f", {TOLD_ALL}" if TICKET in version else ""
     if INVENTED in version:
@@ -181,7 +184,8 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
     """The tables, with notices about each table's own models and data sets at the start of its caption.
 
-    If a table's name contains a model or data set that its values lack, a column `model` or `dataset` is added to them.
+    If a table names no model (or data set), its notices are about all models (or data sets). If a table's name contains
+    a model or data set that its values lack, a column `model` or `dataset` is added to them.
 
     Args:
         tables: the tables.
@@ -246,7 +250,8 @@ _COMMIT = 12
 def terms(root: Path) -> list[tuple[str, str]]:
     """The head of the page as terms and their values; empty for a folder without episodes.
 
-    Date, code, engine and seed come from the rows; everything else comes from the sweep's record of its runs.
+    Date, commit, seed, engine and imported files come from the rows. The number of runs and the other terms come from
+    the sweep's record of its runs, and `run it again` comes from both.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -366,7 +371,7 @@ def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) 
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table of single-pass planners' success next to their expected success; no table if no simulated policy ran."""
+    """A table of single-pass planners' success next to their expected success; no table if no cell has both."""
     where = f"{EXPECTED} IS NOT NULL AND success IS NOT NULL"
     asked = queries.ask(episodes, queries.of_cases(["success", EXPECTED], where))
     if asked.rows.empty:

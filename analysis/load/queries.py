@@ -24,6 +24,7 @@ from grid.store.schema import TABLES
 LABELLED = "model, dataset, robustness <> 'none' AS disturbed, robustness, planner"
 """The labels that tell settings apart, in the order in which tables show them."""
 _LINE = ",\n  "
+_KEYS = (*unknowns.SETTING, "planner")
 
 
 def _text(value: object) -> str:
@@ -132,11 +133,11 @@ def _told_apart(root: Path, cells: str) -> str:
     labels = frames.lengthened(root)
     if labels.empty:
         return cells
-    rows = values(labels.itertuples(index=False))
-    keys = ", ".join([*unknowns.SETTING, "planner"])
+    rows = values(labels.astype(object).fillna("").itertuples(index=False))  # imported rows have no `code`
+    same = " AND ".join(f"coalesce(cells.{key}, '') = labels.{key}" for key in _KEYS)
     return (
-        f"SELECT * EXCLUDE (label) REPLACE (coalesce(label, planner) AS planner)\n  FROM ({cells})\n"
-        f"  LEFT JOIN (VALUES {rows}) AS labels({keys}, label) USING ({keys})"
+        f"SELECT cells.* REPLACE (coalesce(label, cells.planner) AS planner)\n  FROM ({cells}) AS cells\n"
+        f"  LEFT JOIN (VALUES {rows}) AS labels({', '.join(_KEYS)}, label)\n  ON {same}"
     )
 
 
@@ -146,7 +147,7 @@ def values(rows: Iterable[Iterable[object]]) -> str:
 
 
 def latest(root: Path, condition: str = "true") -> str:
-    """The common table expression `e`: one row per cell that fulfils a condition.
+    """The common table expression `e`: for each cell, the latest of its rows that fulfil a condition.
 
     The success of unknown cells is set as `unknowns.counted` says.
     """

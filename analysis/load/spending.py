@@ -38,8 +38,6 @@ def sql(names: Sequence[str]) -> str:
 
 
 SQL = sql(_TOKENS)
-OF_JUDGED = sql(_TOKENS[:4])
-"""The SQL expression for the tokens of the acting model and its judge, without its critic."""
 DERIVED: Mapping[str, str] = {total: sql(names) for total, names in _TOGETHER.items()}
 """Map the name of each total over the acting model, its judge and its critic to the total's SQL expression."""
 

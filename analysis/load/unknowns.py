@@ -96,10 +96,11 @@ def sql(cells: str, told: bool = False) -> str:
 
 
 def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """For each group by the columns `by`: `cells`, COLUMN (the number of unknown cells), LEAST and LARGEST.
+    """For each group by the columns `by`: `cells`, COLUMN (the number of unknown cells), LEAST, LARGEST and `known`.
 
-    LEAST is the success if all unknown cells failed, LARGEST the success if all of them succeeded. Like success, both
-    are means over cases of the means over trials. Both are NaN if success is not defined for a setting.
+    LEAST is the success if all unknown cells failed, LARGEST the success if all of them succeeded, and `known` the
+    success without these cells (NaN if no other cell has a known success). Like success, all three are means over cases
+    of the means over trials. All three are NaN if success is not defined for a setting.
     """
     known = cells["success"].mask(cells[COLUMN])
     filled = cells.assign(
@@ -142,8 +143,8 @@ def left_open(cells: pd.DataFrame) -> pd.DataFrame:
 def under(tables: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
     """The tables, with a note on bounds added to each table of success whose rows have no bounds.
 
-    The choice depends only on a table's values: whether a column's name starts with `success`, and which data sets and
-    planners the values name.
+    The choice depends only on a table's values: whether a column's name starts with `success`, whether there is a
+    column LEAST, and which models, data sets, robustness settings and planners the values name.
 
     Args:
         tables: the tables of a report.
@@ -224,7 +225,7 @@ def _notes(table: Table) -> list[str]:
 
 
 def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-    """The columns of each mean and of its lower bound; None for the mean if the bound is just `low`, without a name."""
+    """The columns of each mean and of its lower bound; the mean is None if the bound is just `low`, or has no mean."""
     for column in columns:
         if column == _LOW:
             yield None, column

@@ -251,7 +251,10 @@ _SMALLEST = 6.0  # minimum font size, in points
 
 
 def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:
-    """Draw one legend below all panels, with the entries of all panels, in as many columns as fit, at most `across`."""
+    """Draw one legend below all panels, with the entries of all panels, in as many columns as fit, at most `across`.
+
+    If a column would have more than `_DOWN` entries, there are more columns, in smaller type if they do not fit.
+    """
     found: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()

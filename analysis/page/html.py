@@ -1,7 +1,7 @@
 """All tables and figures of a results folder as one page that loads no other files.
 
-At the top are the quotable statements, then the two figures that most readers want, then all tables and the
-remaining figures by subject.
+At the top are sentences on what the page shows, then the quotable statements, then the two figures that most readers
+want, then all tables and the remaining figures by subject.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def document(
     viewer: Viewer | None = None,
     summary: Sequence[str] = (),
 ) -> str:
-    """A page: sentences on its subject, its contents, tables and figures.
+    """A page, which consists of a table of contents, tables, figures, and sentences on its subject.
 
     Below each table and figure is the query for its numbers.
 
@@ -71,9 +71,9 @@ def document(
         tables: the tables to show.
         drawings: the figures to show.
         lines: sentences on what the page shows.
-        head: terms and their values, one line each (`provenance.terms`).
+        head: terms and their values (`provenance.terms`); a value may have several lines.
         viewer: the function that gives the addresses to which tables link; None: no links.
-        summary: the statements at the top of the page.
+        summary: the quotable statements, which are shown below `lines`.
     """
     named = [[drawing for drawing in drawings if drawing.name.split()[0] == name] for name in LEADING]
     leading = [found[0] for found in named if found]
@@ -124,7 +124,7 @@ def environment() -> Environment:
 
 
 def _place(table: Table) -> tuple[str, str]:
-    """The model and the dataset that all rows of a table are about; two empty texts if the rows have several."""
+    """The model and the dataset that all rows of a table are about; two empty texts if rows have several or none."""
     found = [table.values[name].dropna().unique() for name in ("model", "dataset") if name in table.values]
     return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 

@@ -223,7 +223,7 @@ def _parts(table: Table) -> list[list[int]]:
     """The column indices of each part: all labels, and as many figures as fit into the text's width, at least one.
 
     A column whose header starts with a prefix in `_BESIDE` is in the same part as the column before it, unless the two
-    do not fit together.
+    do not fit together. A table whose texts wrap has a single part.
     """
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip

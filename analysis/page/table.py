@@ -233,7 +233,7 @@ def named(value: Any) -> str:
 
 
 def number(value: Any, form: str = ".1f", scale: float = 1.0, missing: str = NONE) -> str:
-    """A number times `scale` in a format; infinite numbers are shown as `+inf` or `-inf`."""
+    """A number times `scale` in a format; `+inf` or `-inf` for an infinite number, `missing` for None and NaN."""
     if value is None or pd.isna(value):
         return missing
     if not np.isfinite(value):

@@ -191,7 +191,10 @@ def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
 
 
 def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
-    """All measures of each scorer, then of imaginary judges that do not look at the plans; None without comparisons."""
+    """Each scorer's agreement with the truth, then that of imaginary judges that do not look at the plans.
+
+    None if there are no comparisons.
+    """
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
     lines = list[dict[str, Any]]()
     for place, one in enumerate(found):
@@ -313,7 +316,7 @@ def _table(
 
 
 def _published(number: str) -> list[str]:
-    """A heading, then one line for each row of the paper's table."""
+    """A heading, a line for each row of the paper's table and each source of its figures, and the table's notes."""
     published = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
     lines = [
         f"The paper's table {number} ({published.title}; with its own plans, models and prompts): "

@@ -29,7 +29,7 @@ from analysis.tables.win_rates import REFERENCE
 def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
     """The value of a metric for one of our models in a row, combined from parts if the table says so.
 
-    None if a part is unknown for all cases, or if several of our settings belong next to the part's row.
+    None if a part is unknown for all cases, or unless exactly one of our settings belongs next to the part's row.
     """
     how = published.combined.get(name)
     if how is None or how.stands not in (None, block.row.labels[published.labels.index(how.label)]):

@@ -37,9 +37,10 @@ WIN = "win"
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
 """Measures of first-pass decisions that need a tool (egb_slate §6.2).
 
-Counts are sums over all cases, and the count of a case is the mean over its trials. An error is a decision for a tool
-other than the reference's. `error_rate` is the ratio of errors to decisions; `tools` is the number of different tools
-that the references of these cases call, and `decisions_per_tool` is the mean number of the references' calls per tool.
+Counts are sums over all cases, and the count of a case is the mean over its trials. An error is a decision that does
+not choose the reference's tool. `error_rate` is the ratio of errors to decisions; `tools` is the number of different
+tools that the references of these cases call, and `decisions_per_tool` is the mean number of the references' calls per
+tool.
 """
 _OF = {
     "cells": f"the columns of episodes, and is neither {WIN!r} nor {JUDGE_ERROR!r}",
@@ -62,9 +63,9 @@ class Metric(Checked):
 
     `column` is a column of `episodes`, a column derived for plans (`plan_cells.DERIVED`), a sum of spending
     (`spending.DERIVED`), success by verdicts (`grading.COLUMN`), WIN or JUDGE_ERROR; depending on `Published.of`, it is
-    instead a measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several columns,
-    their mean is used; `column` is null if none of our columns measures the same quantity. Our value is multiplied by
-    `scale`, because the paper's value may be a count over several cases.
+    instead a measure of DECISIONS, a figure of a regression's coefficients or a measure of agreement (MEASURES). If
+    `column` lists several columns, their mean is used; `column` is null if none of our columns measures the same
+    quantity. Our value is multiplied by `scale`, because the paper's value may be a count over several cases.
     """
 
     column: str | list[str] | None

@@ -113,7 +113,7 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
 
 
 def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
-    """One table with a row per published table, metric, published model and model of ours; no table without rows.
+    """One table with a row per published table, part, metric, published model and model of ours; none without rows.
 
     Args:
         papers: published tables with their blocks.

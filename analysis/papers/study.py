@@ -102,7 +102,8 @@ def tables(
     same coefficients as the study's regression, whatever its standard errors.
 
     Raises:
-        AnalysisError: the file of the regression is wrong.
+        AnalysisError: the file of the study's regression or, with `papers`, a file of analysis/papers/tables is wrong,
+            or the regression names a column or a reference level that the rows lack.
         StoreError: the folder cannot be read.
     """
     cells = _cells(root, provenance.COLUMNS)
@@ -393,9 +394,9 @@ _CAPTION = (
 
 
 def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table for each model and dataset for which both planners ran the same case.
+    """A table for each of the first `_SHEETS` pairs of a model and a dataset with a case that both planners finished.
 
-    `episodes` have plain planner names.
+    There is no table for a case without recorded steps. `episodes` have plain planner names.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -95,7 +95,7 @@ def against(plans: pd.DataFrame) -> dict[str, Interval]:
             and so on (NaN if not given), indexed by cluster.
 
     Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: the share of the six errors on which
-    both agree.
+    both agree. All are UNKNOWN if there are no such plans.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
     if known.empty:

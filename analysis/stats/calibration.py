@@ -57,7 +57,7 @@ def equal_masses(confidence: Numbers) -> Places:
 def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     """The expected calibration error of decisions (`confidence`, `right`, `cluster`) in these bins.
 
-    The bounds are NaN if all decisions are in one cluster.
+    All figures except the plain estimate are NaN if all decisions are in one cluster.
     """
     gaps = (decisions["right"] - decisions["confidence"]).to_numpy(np.float64)
     clusters, cluster = np.unique(decisions[CLUSTER].to_numpy(), return_inverse=True)

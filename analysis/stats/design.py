@@ -47,9 +47,10 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     """The design that a specification makes from the rows of one fit.
 
     Raises:
-        AnalysisError: the data cannot support the formula: no row is left, the outcome or an indicator never varies,
-            clusters are too few, a column follows from others, or outcomes are separated by anything other than a
-            factor's level.
+        AnalysisError: the data cannot support the formula: no row is left, the outcome never varies or is not 0 or 1
+            (with `link: logit`), a column without z-scores never varies, every term contains a z-scored column that
+            never varies, clusters are too few, a column follows from others, or outcomes are separated by anything
+            other than a factor's level. It is also raised as in `spelt_out` and `told_apart`.
     """
     rows, formula = spelt_out(rows, spec.parsed)
     clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
@@ -324,9 +325,9 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
     """The rows whose levels occur in at least `FEWEST` clusters and are not separated; `frame` has `CLUSTERS`.
 
     Levels with too few clusters are pooled into one level. If the pool still has too few clusters, the level with the
-    next fewest clusters joins the pool. Then levels whose outcomes are all equal are left out. If there are still too
-    few clusters for the formula's coefficients, further levels are pooled, starting with the level with the fewest
-    clusters.
+    next fewest clusters joins the pool. With `link: logit`, levels whose outcomes are all equal are then left out, and
+    both steps are repeated until none is left out. If there are still too few clusters for the formula's coefficients,
+    further levels are pooled, starting with the level with the fewest clusters.
 
     If `spec.pooling` is "none", nothing is pooled.
 

@@ -182,7 +182,8 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
     """The groups of cells in order of appearance; a case's value is the mean over its trials that have a value.
 
     All cells are added up at once, because a data frame for each group would take many times as long. The rows of
-    `cells` may also be means of cases; then the column `cells` has the number of cells of each mean.
+    `cells` may also be means of cases; then the column `cells` has the number of cells of each mean. Cells with an
+    unknown label are left out.
     """
     if cells.empty:
         return []
@@ -216,8 +217,9 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
     """The mean of cases' values, which are between 0 and `most`, with bounds that are also in this range.
 
     By default, the `degrees` of freedom follow from the clusters' sizes. The bounds are NaN if the cases are in one
-    cluster. If the values do not vary, each cluster counts as one case. Set `rare` for the rate of an event
-    over several trials of each case (pass^k), if only few cases may have this event.
+    cluster. If the values do not vary, the number of cases is the effective number of clusters. Set `rare` for the rate
+    of an event over several trials of each case (pass^k), if only few cases may have this event. The result is UNKNOWN
+    if no value is known.
     """
     known = sample(values)
     if not len(known.values):
@@ -242,7 +244,7 @@ def interval(values: Values, reach: float | None = None) -> Interval:
     Give `reach` if no difference can be below -reach or above reach.
 
     The bounds are NaN if the cases are in one cluster. They are also NaN if the differences do not vary and no `reach`
-    is given.
+    is given. The result is UNKNOWN if no value is known.
     """
     known = sample(values)
     if not len(known.values):
@@ -262,7 +264,8 @@ def amount(values: Values) -> Interval:
     """The mean of cases' amounts, and bounds above 0, which are computed on the log scale; no amount can be negative.
 
     The bounds are NaN if the cases are in one cluster or do not vary, or if the upper bound would be too large
-    (`MOST_TIMES`). If an amount is negative after all (a cost of a user's own tools), `interval` is used instead.
+    (`MOST_TIMES`). If an amount is negative after all (a cost of a user's own tools), `interval` is used instead. The
+    result is UNKNOWN if no value is known.
     """
     known = sample(values)
     if not len(known.values):

@@ -149,7 +149,7 @@ class Design:
         return self._moments.of(self.sizes(cases))[0]
 
     def claim(self, cases: int) -> Claim:
-        """The power with the first `cases` cases; 0 if these are all in one cluster."""
+        """The power with the first `cases` cases: 0 if all are in one cluster, else 1 if the mean has no variance."""
         sizes = self.sizes(cases)
         if len(sizes) < 2:
             return Claim(cases, len(sizes), 0.0)

@@ -118,8 +118,9 @@ class Row:
 
     `enough` is true if the available cases reach the power. Otherwise the number of cases is the number of all
     available cases, and `beyond` is the number that would be needed if more cases like these were available (None: more
-    than `MOST`). `low` and `high` are the bounds of the number's 95% interval; they are NaN without a pilot, and
-    infinite if even all cases would be too few. `found` is the power in simulated studies.
+    than `MOST`). `low` and `high` are the bounds of the number's 95% interval; they are NaN without a pilot or if the
+    difference is impossible in most resampled pilots, and infinite if even all cases would be too few. `found` is the
+    power in simulated studies.
     """
 
     trials: int
@@ -195,8 +196,8 @@ def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
 def _beyond(design: Design, power: float) -> int | None:
     """The number of cases needed if further clusters were like the available clusters; None if it is above MOST."""
     more = _further(tuple(int(size) for size in design.sizes(len(design.order))))
-    claim = needed(Design(design.latent, design.rates, design.trials, design.alpha, more), power)
-    return claim.cases if claim.power >= power else None
+    cases = _cases(design, Design(design.latent, design.rates, design.trials, design.alpha, more), power)
+    return None if math.isinf(cases) else int(cases)
 
 
 def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted: Wanted) -> list[tuple[float, float]]:
@@ -221,9 +222,10 @@ def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted:
     return [(float(one), float(other)) for one, other in zip(low, high, strict=True)]
 
 
-def _cases(design: Design, resampled: Design, power: float) -> float:
-    resampled.shift = design.shift
-    claim = needed(resampled, power)
+def _cases(design: Design, other: Design, power: float) -> float:
+    """The number of cases that another design needs with the first design's correction; infinite if it has too few."""
+    other.shift = design.shift
+    claim = needed(other, power)
     return claim.cases if claim.power >= power else math.inf
 
 

@@ -102,8 +102,8 @@ def load(path: Path, metrics: Sequence[str] = ()) -> Spec:
     """The regression in a file; `metrics` are the numeric metrics that the folder's sweeps declared.
 
     Raises:
-        AnalysisError: the file cannot be read, a key or value is wrong, or a column is missing; the error names the
-            place.
+        AnalysisError: the file cannot be read, a key or value is wrong, or a column does not exist; the error names
+            the place.
     """
     return parsed(yaml_files.read(path), yaml_files.place_of(path), metrics)
 
@@ -212,7 +212,8 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
     """The formula that a text states.
 
     Raises:
-        AnalysisError: the text names a column that is not allowed, or does not follow the grammar.
+        AnalysisError: the text is too long, does not follow the grammar, names a column that is not allowed, uses a
+            column in two ways, has too long a product, or has an interaction with a factor but lacks a part of it.
     """
     import formulaic  # imported late, as it takes a fifth of a second and most reports have no regression
 

@@ -93,7 +93,7 @@ def cells(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked
     CORRECTED (whether the cell was corrected; null if the first pass resolved the case); `mechanism` (null if the cell
     is not corrected or no outline was followed); `equal` (whether the condition of equivalence holds, whatever the
     mechanism); LATER (the number of later steps at which the branch that resolved the case chose a different tool from
-    the first pass).
+    the first pass, or that only one of the two has; null in the same cells as `mechanism`).
     """
     return ask(episodes, _CELLS.format(where=where), steps=steps)
 
@@ -211,7 +211,9 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
 
     Each setting has bins of equal width, from 0 to the setting's largest entropy.
 
-    `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`.
+    `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`. The result
+    has one row per setting and bin: SETTING, `low` and `high` (the bin's edges), `steps`, `errors` and `error_rate`
+    (NaN if the bin is empty).
     """
     rows = []
     for key, group in steps.groupby(SETTING, sort=False, observed=True):

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -96,16 +98,20 @@ def _binned(values: pd.Series[Any], column: str) -> pd.Series[Any]:
     numbers = values.astype(np.float64)
     if numbers.nunique() <= _EXACT:
         exact = sorted(numbers.unique())
-        return numbers.map(_written).astype(pd.CategoricalDtype([*map(_written, exact)], ordered=True))
+        names = _written(exact)
+        found = numbers.map(dict(zip(exact, names, strict=True)))
+        return found.astype(pd.CategoricalDtype(names, ordered=True))
     edges = np.unique(np.quantile(numbers, np.linspace(0, 1, _BINS + 1)))
     places = pd.Series(np.clip(np.searchsorted(edges, numbers, side="right"), 1, len(edges) - 1) - 1)
-    names = [f"{_written(low)} to {_written(high)}" for low, high in itertools.pairwise(edges)]
+    names = [f"{low} to {high}" for low, high in itertools.pairwise(_written(edges))]
     found = places.map(dict(enumerate(names))).set_axis(values.index)
     return found.astype(pd.CategoricalDtype(names, ordered=True))
 
 
-def _written(value: float) -> str:
-    return f"{value:.4g}"
+def _written(values: Sequence[float] | npt.NDArray[np.float64]) -> list[str]:
+    """Different numbers as different texts: with four significant digits, or with more if needed (17 suffice)."""
+    texts = ([f"{value:.{digits}g}" for value in values] for digits in range(4, 18))
+    return next(found for found in texts if len(set(found)) == len(found))
 
 
 def _table(root: Path, model: str, dataset: str, cells: pd.DataFrame, column: str) -> Table:

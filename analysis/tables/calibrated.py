@@ -26,7 +26,7 @@ _LEAST_KEPT = 20  # minimum number of decisions kept (or 5%, if more), because t
 
 
 def table(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting; figures with an interval have `_low` and `_high` (95%, over clusters).
+    """One row per setting with `known` decisions; figures with intervals have `_low` and `_high` (95%, over clusters).
 
     Columns: SETTING, `distribution`, `decisions`, `clusters`; `silent` and `unknown`, the numbers of decisions left out
     because they have no distribution or no reference; `accuracy`, the share of right choices; `confidence`, the mean
@@ -40,9 +40,10 @@ def table(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting and bin of equal width.
+    """One row per setting and bin of equal width that has decisions.
 
-    Columns: `decisions`, `part` (their share of all decisions), `confidence`, and `accuracy` with bounds.
+    Columns: SETTING, `bin` (its number, from 0), `decisions`, `part` (their share of all decisions), `confidence`, and
+    `accuracy` with bounds.
     """
     return _by_setting(decisions, _bins)
 
@@ -50,16 +51,20 @@ def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
 def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
     """One row per setting and share in `calibration.HANDED`.
 
-    Columns: `most`, this share; `above`, an entropy in nats; `handed`, the share of decisions above this entropy, which
-    are handed over; `caught`, the share of all errors that these decisions contain; `error`, the error rate of the
-    decisions that are kept, with bounds; `error_random` and `error_perfect`, this error rate for a random and for a
-    perfect order.
+    Columns: SETTING, `distribution`; `most`, this share; `above`, an entropy in nats; `handed`, the share of decisions
+    above this entropy, which are handed over; `caught`, the share of all errors that these decisions contain; `error`,
+    the error rate of the decisions that are kept, with bounds; `error_random` and `error_perfect`, this error rate for
+    a random and for a perfect order.
     """
     return _by_setting(decisions, _handed)
 
 
 def curves(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting and number of decisions kept: `handed` (share not kept), `error`, `error_perfect`."""
+    """One row per setting and number of decisions kept: `handed` (share not kept), `error`, `error_perfect`.
+
+    A setting has at most `_POINTS` of these numbers, and none that is too small (`_LEAST_KEPT`). Further columns:
+    SETTING, `distribution`.
+    """
     return _by_setting(decisions, _curve)
 
 

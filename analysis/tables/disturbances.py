@@ -55,7 +55,11 @@ _COST = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with disturbed cells for which success or one of `_OWN` is known."""
+    """A table for each model and dataset with disturbed cells for which success or one of `_OWN` is known.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[["success", *_OWN]].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
@@ -72,8 +76,9 @@ def tables(root: Path) -> list[Table]:
 def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row per robustness setting and planner of one model and dataset, without undisturbed settings.
 
-    `success`, `undisturbed` and the `difference` (from `change`) are shares of the cases whose success is known;
-    `cases` and `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns
+    `success` is the mean over the cases whose success is known; `cases` and `clusters` count these cases. `undisturbed`
+    and the `difference` (from `change`, with `holm` from `corrected`) are means over those of these cases whose success
+    without disturbances is known too. `called` is the number of cells that called a broken tool, and the columns
     of BEHAVIOURS are the shares of these cells by their next action. `refused` is the share of refusals. `cost` (with
     `cost_low` and `cost_high`) is the cost of plans divided by the lowest cost of the reference's calls, on solved
     cells. A figure is NaN if nothing is known.
@@ -187,7 +192,11 @@ _REPLACEMENTS_CAPTION = (
 
 
 def replacement_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset that ran with forgiving tools."""
+    """A table for each model and dataset that ran with forgiving tools.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
     found = []
     for model, dataset, own in load.places(cells):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.tables import failure_cells
-from analysis.tables.failure_cells import NOTHING, Cell, Fault, Reference, Taken, Wanted
+from analysis.tables.failure_cells import NOTHING, Cell, Fault, Reference, Taken, Wanted, asked_for
 from analysis.tables.failure_rules import faults, primary
 from grid import store
 
@@ -24,7 +25,7 @@ _FAILED = (pc.field("status") != "ok") | ~pc.coalesce(pc.field("success"), pc.sc
 _EPISODES = [
     "cell_id", "attempt_id", "status", "error_kind", "error_message", "budget_reached", "dataset", "config",
     "case_digest", "refused", "unsolvable_kind", "behaviour", "plan_errors", "retrieval_rate",
-    "n_nodes",
+    "n_nodes", "horizon_k",
 ]  # fmt: skip
 _STEPS = [
     "cell_id", "step", "substep_id", "chosen_tool", "written", "arguments", "observation", "failed", "n_options",
@@ -89,8 +90,8 @@ def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) ->
     where = pc.field("on_path") & pc.field("cell_id").isin(ids)
     paths = _paths(store.read(root, "steps", _STEPS, where)) if len(ids) else {}
     for row in _rows(failed):
-        reference = references.get(row["case_digest"], NOTHING)
         path = paths.get(row["cell_id"], ())
+        reference = _asked_for(references.get(row["case_digest"], NOTHING), row["horizon_k"], path)
         label, most = (row["dataset"] or "").partition("[")[0], _most_calls(row["config"])
         yield (
             row["cell_id"],
@@ -142,6 +143,14 @@ def _reference(row: Mapping[str, Any]) -> Reference:
         Wanted(place, str(call["substep_id"]), call["tool"], call["arguments"]) for place, call in enumerate(calls)
     ]
     return Reference(wanted, bool(row["followed"]), row["ordered"] is not False)
+
+
+def _asked_for(reference: Reference, horizon: int | None, path: Sequence[Taken]) -> Reference:
+    """The part of the reference that counts for an episode with this path."""
+    if horizon is None or not path:
+        return reference
+    part = asked_for([one.id for one in reference.wanted], horizon, path[0].id)
+    return replace(reference, wanted=reference.wanted[part])
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:

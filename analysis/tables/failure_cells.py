@@ -1,4 +1,4 @@
-"""The input of the rules: the calls of a case's reference, and the decisions on a cell's final path."""
+"""The input of the rules (reference and path of a cell), the stored classes, and the kinds of wrong arguments."""
 
 from __future__ import annotations
 
@@ -97,11 +97,29 @@ class Reference:
 
     @cached_property
     def by_id(self) -> Mapping[str, Wanted]:
-        """The reference's calls, by the id of their substep."""
+        """The reference's steps, by the id of their substep."""
         return {one.id: one for one in self.wanted}
 
 
 NOTHING = Reference((), followed=False)
+
+
+def asked_for(ids: Sequence[str], horizon: int | None, first: str | None) -> slice:
+    """The part of a reference that a planner was asked to predict, as the metrics count it.
+
+    A case with a horizon may begin after some of its reference's calls, and only the next `horizon` calls count. The
+    decisions' ids continue those of the calls that were already made, so the part begins at the id of the episode's
+    first decision. Without such a decision, or without a horizon (whole plans), it is the whole reference.
+
+    Args:
+        ids: the ids of the reference's steps (`cases.calls.substep_id`), in order.
+        horizon: `episodes.horizon_k`.
+        first: the first decision's `steps.substep_id`.
+    """
+    if horizon is None or first not in ids:
+        return slice(None)
+    begun = ids.index(first)
+    return slice(begun, begun + horizon)
 
 
 class Taken:
@@ -154,7 +172,10 @@ class Taken:
 
     @property
     def run(self) -> Arguments:
-        """The arguments with which the call was run; if it was not run, the arguments as they were written."""
+        """The arguments with which the call was run; if these are not known, the arguments as they were written.
+
+        They are empty if neither can be read.
+        """
         if not self._read & 2:
             self._read |= 2
             self._arguments = read_object(self.arguments_text)
@@ -162,7 +183,7 @@ class Taken:
 
     @property
     def outcome(self) -> Arguments:
-        """The fields of the call's result; empty if the call failed."""
+        """The fields of the call's result; empty if the call failed, or if its result is not known or has no fields."""
         if not self._read & 4:
             self._read |= 4
             self._outcome = None if self.failed else read_object(self.observed)
@@ -175,9 +196,9 @@ class Cell:
 
     `looked_up` is true if the case's tools look calls up in a table of the reference's calls; the scorer then rejects
     failed calls and accepts all others. `at_once` is true if all decisions came in one answer, whose entries may stand
-    at substeps other than the intended ones. `cut` is true if the path has as many decisions as the planner may make,
-    and `searched` if the path is from a search tree. `retrieved` is the share of the reference's tools that were
-    offered, if no outline is followed.
+    at substeps other than the intended ones. `cut` is true if no outline is followed and the path has as many decisions
+    as the planner may make, and `searched` if the path is from a search tree. `retrieved` is the share of the
+    reference's list of tools that was offered, if no outline is followed.
     """
 
     reference: Reference
@@ -198,7 +219,7 @@ class Cell:
 
 
 def read_object(text: str | None) -> Any:
-    """The object in a column's text; None if there is no text, or if the text was cut to fit."""
+    """The object in a column's text; None if there is none, for example because the text was cut to fit."""
     if text is None:
         return None
     try:
@@ -246,7 +267,7 @@ def unknown(failed: pa.Table, known: pa.Table) -> pa.Table:
 
 
 def joined(failed: pa.Table, known: pa.Table, fresh: pa.Table) -> pa.Table:
-    """The classes of each row of `failed`, in the order of these rows."""
+    """The classes of each row of `failed`, in the order of these rows; `fresh` are those of the `unknown` rows."""
     if not known.num_rows:
         return fresh
     told = pa.concat_tables([known, fresh])
@@ -310,9 +331,12 @@ class Wrong(NamedTuple):
 def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken], looked_up: bool) -> list[Wrong]:
     """The wrong arguments of a call of the right tool, in the reference's order; empty if none is wrong.
 
-    An argument is not wrong if the scorer accepts it: if it means the same by the scorer's rules
-    (`grid.worlds.equivalence`), refers to the same result, or is left open by a placeholder of the reference.
-    `standing` has, for each of the reference's substeps, the decision that corresponds to the substep.
+    They are also empty if the arguments that the model wrote cannot be read. An argument is not wrong if the scorer
+    accepts it: if it means the same by the scorer's rules (`grid.worlds.equivalence`), refers to the same result, or,
+    if calls are looked up, is left open by a placeholder of the reference. Arguments that the reference does not have
+    come last; they are wrong unless the call is known to have succeeded. If a call failed although no argument is
+    wrong, and calls are not looked up, every constant that is written differently counts as wrong in its format.
+    `standing` maps substeps of the reference to the decisions that correspond to them, if there are such decisions.
     """
     written = taken.written
     if written is None:
@@ -336,7 +360,7 @@ def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken],
 
 
 def first_wrong(wrongs: list[Wrong]) -> tuple[str, str]:
-    """The kind of error of a call with wrong arguments, and the first text of this kind.
+    """The kind of error of a call with wrong arguments (at least one), and the first text of this kind.
 
     If there are several kinds, VALUE comes first, then SOURCE, then FORMAT.
     """

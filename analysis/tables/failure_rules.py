@@ -49,7 +49,10 @@ NOTHING_CALLED = "no call"
 
 
 def faults(cell: Cell) -> list[Fault]:
-    """All faults of a failed cell, in the order of its path; a single UNKNOWN if no rule finds a fault."""
+    """All faults of a failed cell, in the order of its path; a single UNKNOWN if no rule finds a fault.
+
+    A cell that ended in an error that is not the planner's (OF_PLANNER) has a single ERROR.
+    """
     if cell.status != "ok" and cell.error_kind not in OF_PLANNER:
         return [Fault(ERROR, cell.error_kind or "not told")]
     found = sorted(_found(cell), key=lambda fault: fault.place)
@@ -59,7 +62,8 @@ def faults(cell: Cell) -> list[Fault]:
 def primary(found: Sequence[Fault]) -> Fault:
     """The fault that gives a cell its class: the first that is neither harmless nor a cascade.
 
-    If there is no such fault, it is the first cascade; if there is no cascade either, it is the first fault.
+    If there is no such fault, it is the first cascade; if there is no cascade either, it is the first fault. `found`
+    must not be empty.
     """
     costly = [fault for fault in found if not fault.harmless]
     return next((fault for fault in costly if fault.kind != CASCADE), (costly or found)[0])
@@ -68,11 +72,9 @@ def primary(found: Sequence[Fault]) -> Fault:
 def _found(cell: Cell) -> list[Fault]:
     if cell.unsolvable:
         return of_unsolvable(cell)
-    if not cell.reference.calls:
-        return _without_reference(cell)
+    found = _against_reference(cell) if cell.reference.calls else _without_reference(cell)
     if cell.behaviour is not None:
-        return of_broken(cell) or _against_reference(cell)
-    found = _against_reference(cell)
+        return of_broken(cell, found)
     return of_plan(cell, found) if cell.plan_errors else found
 
 
@@ -129,7 +131,7 @@ def _broke_off(cell: Cell) -> bool:
 
 
 def _first_needed(cell: Cell) -> int | None:
-    """The first step at which a call was due."""
+    """The first step at which a call was due; None if the path has no such step."""
     needed = {one.id for one in cell.reference.calls} if cell.reference.followed else set()
     steps = [taken.step for taken in cell.path if not needed or taken.id in needed]
     return steps[0] if steps else None
@@ -185,7 +187,8 @@ class _Held:
 
         Wrong tool: another tool was called, although the reference's tool was offered or may have been offered.
 
-        None if the other tool does the same, that is, if the scorer's table accepts its call.
+        None if the other tool does the same, that is, if the scorer's table accepts its call and no call of the
+        reference is of this tool.
         """
         if self.cell.looked_up and taken.failed is False and not self._elsewhere(taken):
             return None
@@ -268,7 +271,10 @@ class _Path(_Held):
         return self.made
 
     def besides(self, pairs: Pairs) -> Iterator[Fault]:
-        """Redundant call: a call, repeated or new, to which no call of the reference corresponds."""
+        """Redundant call: a call, repeated or new, to which no call of the reference corresponds.
+
+        unreadable: an answer that could not be read where no call was due. All these faults are harmless.
+        """
         for detail, calls in (("repeat", pairs.repeats), ("further", pairs.further)):
             for taken in calls:
                 yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
@@ -335,7 +341,8 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
 def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
     """The faults that explain the scorer's errors; each error that no fault explains becomes a fault itself.
 
-    A plan may be right although its calls differ from the reference's; such calls are not faults.
+    A plan may be right although its calls differ from the reference's; such calls are not faults. A plan that was given
+    up or could not be read keeps this fault, which explains every error. Superfluous calls are not harmless here.
     """
     errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
     allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
@@ -348,18 +355,19 @@ def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
     return [fault if fault.kind != REDUNDANT else _costly(fault) for fault in kept]
 
 
-def of_broken(cell: Cell) -> list[Fault]:
+def of_broken(cell: Cell, found: list[Fault]) -> list[Fault]:
     """The fault after a tool broke: the tool is called again (wrong tool), or the request is refused (gave up).
 
-    All other faults are found by comparison with the reference, if there is one.
+    For other behaviours, the result is `found`, the faults without regard to the broken tool, or an unknown fault if
+    there are none and the reference calls no tool.
     """
     first = next((taken.step for taken in cell.path), None)
     if cell.behaviour == RETRY:
         return [Fault(WRONG_TOOL, "calls the broken tool again", first, place=first or 0)]
     if cell.behaviour == REFUSE:
         return [Fault(GAVE_UP, "refused", first, place=first or 0)]
-    if cell.reference.calls or cell.behaviour != OTHER:
-        return []
+    if found or cell.reference.calls or cell.behaviour != OTHER:
+        return found
     return [Fault(UNKNOWN, "does not call the replacement")]
 
 
@@ -386,8 +394,8 @@ class Pairs:
     """`standing` maps substeps of the reference to the decisions that call their tools and correspond to them.
 
     `instead` maps substeps to the decisions that were made in place of their calls: calls of other tools, or answers
-    that could not be read. `repeats` are further calls that equal an earlier call on the path, `further` are all
-    remaining calls, and `unread` are the remaining answers that could not be read.
+    that could not be read. `repeats` are further calls that equal a paired or an earlier call (empty with
+    `by_substep`), `further` are all remaining calls, and `unread` are the remaining answers that could not be read.
     """
 
     standing: dict[str, Taken] = field(default_factory=dict)
@@ -401,10 +409,10 @@ def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pai
     """Pair the reference's calls with calls of the same tool, by similarity of arguments, then with other decisions.
 
     Calls of the same tool may be anywhere on the path. Then the remaining decisions are assigned to calls that were not
-    made. With `by_substep`, a decision takes the place of its own substep's call. Otherwise a decision takes the place
-    of a missing call if it is between the decisions for the calls before and after the missing call. If no missing call
-    is found in this way, a decision takes the place of the first missing call, unless the reference uses the decision's
-    tool.
+    made. With `by_substep`, a decision takes the place of its own substep's call. Otherwise, if the reference is
+    ordered, a decision takes the place of a missing call if it is between the decisions for the calls before and after
+    the missing call. If no missing call is found in this way, a decision takes the place of the first missing call,
+    unless the reference uses the decision's tool.
     """
     found = Pairs()
     used = _same_tool(reference, path, found, by_substep)
@@ -459,7 +467,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls with the same text if their step numbers refer to the same results; return decisions keyed by step."""
+    """Pair calls of the same id and text if they refer to the same results; return decisions keyed by step."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -487,10 +495,10 @@ class _Origins:
         self._known: dict[tuple[bool, str], int] = {}
 
     def likeness(self, wanted: Wanted, taken: Taken) -> float:
-        """The share of the reference's arguments with which a call's arguments agree.
+        """The share of the reference's arguments with which a call's arguments agree, plus 0.01 if it did not fail.
 
-        A reference to a result agrees if both results have the same origin; otherwise it counts half. Among calls with
-        equal shares, a call that did not fail is preferred.
+        A reference to a result agrees if both results have the same origin; otherwise it counts half. So among calls
+        with equal shares, a call that did not fail is preferred.
         """
         written, run = taken.written or {}, taken.run
         hits = 0.0

@@ -161,7 +161,8 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
     """For each setting in which any cell failed: each class's count, its share of all cells, and the 95% interval.
 
     Columns: SETTING, `cells`, `failed`, and, for every class and every kind of wrong argument, NAME (the count),
-    NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials).
+    NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials). The frame
+    is empty, without columns, if no cell failed.
 
     Args:
         cells: the cells of `load.episodes`.
@@ -193,7 +194,7 @@ def bars(own: pd.DataFrame, name: str) -> str:
     """An SVG element with a bar for each setting of one model and data set.
 
     A bar shows each class's share of the setting's cells. There is a panel for each robustness setting. `own` are rows
-    of `by_setting`.
+    of `by_setting`, at least one. The ids in the element begin with `name`.
     """
     settings = list(own["robustness"].unique())
     there = [kind for kind in CLASSES if own[kind].any()]

@@ -63,7 +63,7 @@ def points(cells: pd.DataFrame) -> Asked:
     dataset and robustness, on the same terms (both asked, or neither did), is better in one of mean success and mean
     cost (`cost_of`) and not worse in the other. Each setting on a frontier is compared with the next cheaper setting on
     it, over the cases that both have: `gain` is the paired difference in success, `times` the ratio of costs, both with
-    bounds; both are NaN for the cheapest setting.
+    bounds; both are NaN for the cheapest setting and for settings that are on no frontier. `cells` must not be empty.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
     cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
@@ -138,8 +138,9 @@ def draw_panel(axis: Axes, own: pd.DataFrame, cost: str, frontier: str, inches: 
 
     Args:
         axis: a panel `inches` high.
-        own: a row for each planner: `planner`, `success` with `_low` and `_high`, `asked`, `cost`, `frontier`.
-        cost: the column of the cost; rows without a cost above 0 are not drawn.
+        own: a row for each planner: `planner`, `success` with `_low` and `_high`, `asked`, and the columns that `cost`
+            and `frontier` name. Rows without a known success and a cost above 0 are not drawn.
+        cost: the column of the cost.
         frontier: the column of flags that say whether a line joins the planner to others. Planners without the flag are
             grey.
         inches: the panel's height.
@@ -201,9 +202,10 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
 
 
 def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.float64]:
-    """Positions in ascending order, moved to differ by at least `apart`; none exceeds 1 if there is enough room.
+    """Positions in ascending order, moved to differ by at least `apart`; none exceeds 1.
 
-    Positions that are far enough from others stay where they are.
+    Positions that are far enough from others stay where they are. If there is not enough room, the first fall below 0.
+    `places` are between 0 and 1, in ascending order.
     """
     steps = apart * np.arange(len(places))
     found = np.maximum.accumulate(places - steps) + steps
@@ -247,7 +249,9 @@ _TERMS = (
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A panel for each model and dataset with two or more planners: undisturbed settings first, then the others.
+    """Figures with a panel for each place where two or more planners are comparable; none if there is no such place.
+
+    A place is a model, a dataset and a robustness setting. Figures of undisturbed settings come first.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -332,7 +336,7 @@ def _label(name: str, row: Mapping[Any, Any]) -> str:
 
 
 def _dominated(frame: pd.DataFrame) -> list[str]:
-    """The names of the planners that are not on a frontier."""
+    """A note with the names of the planners that are on no frontier; none if there are no such planners."""
     never = frame.groupby("planner", sort=False)["frontier"].any()
     names = [str(name) for name in never.index[~never]]
     return [f"on no frontier: {', '.join(names)}"] if names else []

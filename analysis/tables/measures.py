@@ -63,7 +63,7 @@ class Measure:
         return table.number(row[self.column], self.form, self.scale, MISSING)
 
     def shown(self, bounded: bool = False, printed: bool = True) -> Column:
-        """The measure's column in a table; a terminal shows the intervals only if the column is `bounded`."""
+        """The measure's column; a terminal shows it only if `printed`, and its intervals only if `bounded`."""
         return Column(self.header, self.text, None if bounded else self.brief, printed)
 
 
@@ -86,7 +86,8 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
 
     Columns: `cases`, `clusters`, `cells`, and for each measure its mean, bounds and `_cases`.
 
-    A case's value is its mean over trials; `_cases` counts the cases for which the measure is known.
+    A case's value is its mean over trials; `_cases` counts the cases for which the measure is known. Without cells, the
+    frame is empty and has no columns.
     """
     columns = list(dict.fromkeys(measure.column for measure in measures))
     rows: list[dict[str, Any]] = []
@@ -106,7 +107,10 @@ def known(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
 
 
 def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
-    """Notes on measures whose means are over fewer cases than the rows of the table have."""
+    """Notes on measures whose means are over fewer cases than the rows of the table have.
+
+    There is no note on a measure that is `of_some`, nor on rows for which the measure is not known at all.
+    """
     found = []
     for measure in measures:
         if measure.of_some:
@@ -136,7 +140,8 @@ def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
     """For each model and dataset, a table of the plugins' metrics that its cells have, and of the metrics in `names`.
 
     Raises:
-        AnalysisError: a metric in `names` was not declared, or its values are texts.
+        AnalysisError: a metric in `names` was not declared, its values are texts, or it is success, which has its own
+            table.
         StoreError: the folder cannot be read.
     """
     wanted = _wanted(store.metrics(root), names)
@@ -153,6 +158,7 @@ def named(root: Path, name: str) -> Metric:
 
     Raises:
         AnalysisError: no metric with this name was declared, or the metric's values are texts.
+        StoreError: the folder cannot be read.
     """
     if name == SUCCESS:
         return Metric(name, kind="flag")

@@ -101,9 +101,10 @@ DERIVED: Mapping[str, str] = {
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row per cell that belongs to a task of the benchmark, or whose plan was diagnosed, refused or priced.
+    """One row per cell of the benchmark's tasks, or with a known correctness, behaviour, refusal or cost of its plan.
 
-    It has the columns of `load.episodes` and SOURCES.
+    It has the columns of `load.episodes` and SOURCES, and the config and provenance of each cell. If there is no such
+    cell, the frame is empty and has only the columns `task_family` and SETTING.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -139,7 +140,7 @@ def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
 
 
 def scorers(cells: pd.DataFrame) -> str:
-    """The scorers of the plans, from the settings' configs."""
+    """The scorers of the plans, from the settings' configs; a text that says so if no config names a scorer."""
     texts = cells["config"].dropna().unique()
     names = {(json.loads(text).get("dataset") or {}).get("scorer") for text in texts}
     return ", ".join(sorted(str(name) for name in names if name)) or "the data set's own"
@@ -226,7 +227,7 @@ _CAPTION = (
 
 
 def executed(root: Path) -> pd.DataFrame:
-    """The cells of the three modes in which tasks were carried out.
+    """The cells of the three modes in which tasks were carried out; tasks of the benchmark are left out.
 
     Raises:
         StoreError: the folder cannot be read.

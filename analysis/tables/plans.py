@@ -126,7 +126,7 @@ def _disturbed(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> lis
 def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
     """Add, at the end of each group, a row for a planner that refuses everything; only its `rates` are known.
 
-    No row is added if a planner that refuses everything ran.
+    A rate is NaN if no planner of the group has this figure. No row is added if a planner that refuses everything ran.
     """
     if any(name_of(str(planner)) == REFUSER for planner in frame["planner"]):
         return frame
@@ -200,7 +200,10 @@ _CAPTION = (
 
 
 def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` cases."""
+    """One row per setting whose plans have costs: COST_MEASURES with intervals, numbers of `solved` and `common` cases.
+
+    The rows must not be empty: some cell that fulfils `where` has a cost and a least cost.
+    """
     priced = "plan_cost IS NOT NULL AND least_cost IS NOT NULL"
     asked = plan_cells.cases(cells, _names(COST_MEASURES), f"{where} AND {priced}")
     frame = measured(asked.rows, SETTING, COST_MEASURES)
@@ -208,7 +211,7 @@ def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each data set on which plans have costs; it compares all planners and models."""
+    """A table for each data set and robustness setting in which plans have costs, with all planners and models."""
     found = []
     priced = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
     for place, own in priced.groupby(["dataset", "robustness"], sort=False, observed=True):
@@ -330,7 +333,8 @@ _EXTRANEOUS_CAPTION = (
 def by_number(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row per mode, setting and number of extraneous tools, after one row over all numbers (`n_e` is all).
 
-    Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals.
+    Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals. The frame is empty, without
+    columns, if there are no cases with extraneous tools.
     """
     each = "(SELECT *, unnest([-1, n_extraneous]) AS number FROM e) AS e"
     condition = f"{where} AND task_family = '{EXTRANEOUS}' AND number IS NOT NULL"
@@ -419,7 +423,7 @@ def several(frame: pd.DataFrame, column: str) -> bool:
 
 
 def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """For each model and data set, table 14 if there are several horizons, and table 15 if there are several stages."""
+    """For each model and data set, table 14 if the cells have several horizons, and table 15 if several stages."""
     found = []
     for column, title in _TITLES.items():
         every = profile(cells, column).rows
@@ -463,9 +467,11 @@ OF_PAPER = "published agent_planning_benchmark "
 
 
 def tables(root: Path) -> list[Table]:
-    """Tables 1 to 5, 14 and 15 in the paper's form, each only if there is data for it.
+    """Tables 1 to 5 and 14 to 17 in the paper's form, each only if there is data for it.
 
-    For other data sets, the tables of broken tools and of costs are in `disturbances`.
+    Tables 2, 16 and 17 are one table here. Table 5 is made for all data sets whose plans have costs, table 3 for data
+    sets other than the benchmark's own, and the other tables for the benchmark's tasks. For other data sets, the
+    effects of broken tools and of costs are in `disturbances`.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -80,6 +80,8 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
 def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = "", **further: pa.Table) -> Asked:
     """Counts, and means over cells of rates and costs, for each setting; rates also have the deviation of trial means.
 
+    `success_solvable`, `cut` and `stopped` are as in `rated`. A column is there only if the cells have its values.
+
     Args:
         cells: the cells of `load.episodes`.
         condition: the condition that selects the cells to be counted.
@@ -119,8 +121,9 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     trial's mean over cells; ddof 1). The deviation is NaN if there is one trial, or if RATE_repeated is true, that is,
     if every case has the same rate in all trials. `success_low` and `success_high` are the bounds of the 95% interval
     of success (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all
-    succeeded. `success_solvable` is the mean over solvable cases. A cost is a mean per cell. A figure is NaN if no cell
-    has a known value.
+    succeeded. `success_solvable` is the mean over solvable cases. A cost is a mean per cell; `cut` is the share of
+    answers that were cut off, and `stopped` the share of cells whose budget was used up. `repeated` is true if
+    RATE_repeated is true for every rate. A figure is NaN if no cell has a known value.
 
     Args:
         settings: the rows of `by_setting`.
@@ -166,7 +169,7 @@ def ranked(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """The episodes, with settings in the order of the settings in `found`."""
+    """The episodes, with settings in the order of the settings in `found`, which has all of them."""
     settings = pd.MultiIndex.from_frame(found[SETTING].astype(str))
     own = episodes.groupby(SETTING, sort=False, observed=True).ngroup().to_numpy()
     numbers, first = np.unique(own, return_index=True)
@@ -208,10 +211,11 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
     """The differences of `compared` for models instead of planners, on the same planners and cases.
 
-    From each model, the model whose name sorts first is subtracted. The columns `dataset`, `robustness`, `planner`,
-    `model` and `reference` (a model) identify the rows. If several planners ran with both models, a row EVERY_PLANNER
-    has the difference over all of them: a case's value is its mean over the planners that ran the case with both
-    models. The frame is empty if no planner ran with two models on the same data.
+    Of the models that ran with a planner, the one whose name sorts first is subtracted from each of the others. The
+    columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) identify the rows. If several planners
+    ran with all models, rows EVERY_PLANNER come first; they have the difference over all these planners: a case's value
+    is its mean over the planners that ran the case with all models. The frame is empty if no planner ran with two
+    models on the same data.
     """
     return pd.DataFrame([*_paired_models(_over_planners(cases)), *_paired_models(cases)])
 
@@ -261,7 +265,10 @@ def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFram
 
 
 def corrected(differences: pd.DataFrame) -> pd.DataFrame:
-    """Add p by Holm's correction over all rows, for each rate separately: `success_holm`, `tool_match_rate_holm`."""
+    """The rows of `compared` or `paired_models`, with p values after Holm's correction over all rows.
+
+    Each rate is corrected separately: `success_holm`, `tool_match_rate_holm`.
+    """
     return differences.assign(**{f"{rate}_holm": holm(differences[f"{rate}_p"]) for rate in PAIRED})
 
 
@@ -301,7 +308,8 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
     """The label of the reference planner that a planner is compared with; None for the reference itself.
 
     If the reference planner has a single label, this label is used. If it has several labels, the result is the label
-    with the same changes (`react[temperature=0]` for `egb_logits[temperature=0]`) and the same retriever.
+    with the same changes (`react[temperature=0]` for `egb_logits[temperature=0]`) and the same retriever, or None if
+    there is no such label. The result is also None if the reference planner did not run.
     """
     found = [label for label in planners if name_of(label) == reference]
     if planner in found:
@@ -440,14 +448,19 @@ def differences_table(differences: pd.DataFrame, reference: str, query: str) -> 
 
 
 def models_table(differences: pd.DataFrame, query: str) -> Table:
-    """Each model of one data set minus the model whose name sorts first, from `corrected` rows of `paired_models`."""
-    dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
+    """Each model of one data set minus another model, from `corrected` rows of `paired_models`.
+
+    If planners ran with different models, the models that are subtracted may differ; then a column names them.
+    """
+    dataset, references = str(differences["dataset"].iloc[0]), list(differences["reference"].unique())
+    several = len(references) > 1
+    against = "the model in the column minus" if several else references[0]
     tests = int(differences["success_holm"].notna().sum())
     return Table(
         name=f"models {dataset}",
-        title=f"{dataset}: models, difference from {reference} with the same planner, paired over cases",
+        title=f"{dataset}: models, difference from {against} with the same planner, paired over cases",
         by=[*LABELS, "model"],
-        columns=_columns(),
+        columns=[*[Column("minus", lambda row: str(row["reference"]))] * several, *_columns()],
         values=differences,
         query=query,
         about=f"{_caption(tests)}; {_EVERY}",
@@ -503,7 +516,7 @@ def _open(differences: pd.DataFrame) -> list[str]:
 
 
 def rounded(cases: float) -> str:
-    """A number of cases as text, rounded up to two digits, because the number is estimated."""
+    """A number of cases as text, rounded up to two digits, because it is estimated; if infinite, `more than` MOST."""
     if math.isinf(cases):
         return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)
@@ -519,7 +532,7 @@ def paired(rate: str, header: str, interval_of: str = "95% interval", printed: b
 
 
 def marked(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
-    """Two texts from a row of `corrected`: the difference with its marks, and the difference's interval."""
+    """Two texts from a row of `corrected`: the difference with its marks, and its interval; both `none` if unknown."""
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"

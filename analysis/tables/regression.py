@@ -35,7 +35,7 @@ Below it, the bias-reduced errors of Mancl and DeRouen (2001) are used, with the
 FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
 """The figures of a fit for each coefficient."""
 RAW = [f"raw_{name}" for name in ("coefficient", "se", "p", "low", "high")]
-"""The same figures in raw units, not z-scores (planning_horizon C.1)."""
+"""The same figures except the statistic, in raw units, not z-scores (planning_horizon C.1)."""
 _COLUMNS = ["name", *FIGURES, *RAW]
 NOTHING = pd.DataFrame(columns=_COLUMNS)
 _ITERATIONS = 100
@@ -48,7 +48,8 @@ class Fit:
 
     `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
     and the figures of `RAW`, which are for columns in raw units instead of z-scores. The figures of `RAW` are NaN if no
-    model in raw units is equivalent. Separated coefficients are infinite, with NaN for the other figures.
+    model in raw units is equivalent. Separated coefficients are infinite, also in raw units, with NaN for the other
+    figures.
     """
 
     coefficients: pd.DataFrame
@@ -69,10 +70,12 @@ class Refused:
 
 
 def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
-    """A fit for each value of `per` in the rows that the specification selects, or the reason why the fit fails.
+    """A fit for each combination of values of `per` in the rows that the specification selects.
+
+    In place of a fit that fails, there is the reason. If `per` is empty, there is one fit, with an empty key.
 
     Raises:
-        AnalysisError: `episodes` lacks a column or a reference level.
+        AnalysisError: `episodes` lacks a column, or none of the selected rows has a reference level.
     """
     missing = [name for name in spec.columns() if name not in episodes]
     if missing:
@@ -237,7 +240,7 @@ Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
 def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
-    """Table 3 (without the intercept and factors' levels) and C.1 (all coefficients); no tables without a fit.
+    """Table 3 (without the intercept and factors' levels) and C.1 (all coefficients); no tables if `fits` is empty.
 
     `titles` are the titles of the two tables; `query` gives the rows that were fitted. If `levels` is true, table 3
     also shows the levels of factors, because levels of factors are not controls in this case.

@@ -49,12 +49,14 @@ def tables(root: Path) -> list[Table]:
 
 
 def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """For one model and dataset, one row per planner with memory that also ran without it on some of the cases.
+    """For one model and dataset, one row per robustness setting, planner and memory, with its gain.
+
+    A planner has rows only if it also ran without memory in the same robustness setting.
 
     `traces` is the number of remembered traces, and `of_cases` the number of cases that the traces come from. `cases`
     and `clusters` count the cases with known success both with and without memory. Each of GAINS has the shares
-    `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). A figure that is not known
-    is NaN.
+    `_without` and `_with`, the difference with `_low` and `_high`, its p (`_p`) and Holm's p (`_holm`). A figure that
+    is not known is NaN. The frame is empty, without columns, if no planner has rows.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
     asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))

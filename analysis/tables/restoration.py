@@ -67,7 +67,11 @@ _CAPTION = (
 
 
 def notice(root: Path) -> str:
-    """The start of every caption if decisions of a judge were corrected; else an empty text."""
+    """The start of every caption if decisions of a judge were corrected; else an empty text.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
@@ -80,7 +84,11 @@ def notice(root: Path) -> str:
 
 
 def tables(root: Path) -> list[Table]:
-    """Table 6: rows for each model, judge, dataset and planner with restored settings; no table without such rows."""
+    """Table 6: rows for each of PLACE with restored settings; no table without such rows.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     found, query = table(root)
     if found.empty:
         return []
@@ -109,11 +117,16 @@ def tables(root: Path) -> list[Table]:
 
 
 def table(root: Path) -> Asked:
-    """One row for each setting of a group in which only `judge.restored` differs, if the group has several settings.
+    """One row for each setting of a group in which only `judge.restored` differs.
 
-    Columns: `PLACE`, `restored`, `cases` (the number that both this setting and the setting without corrections have),
-    `decisions`, the shares `error`, `false_positives` and `false_negatives` of these decisions, `success` (mean over
-    cases of the mean over trials), `gain` with `low` and `high`; a figure that does not exist is NaN.
+    A group counts if it has a setting without corrections and at least one other setting. Columns: `PLACE`, `restored`,
+    `cases` and `clusters` (the numbers that both this setting and the setting without corrections have), `decisions`,
+    the shares `error`, `false_positives` and `false_negatives` of these decisions, `success` (mean over these cases of
+    the mean over trials), `gain` with `low` and `high`; a figure that does not exist is NaN. If no group counts, the
+    frame is empty and has no columns.
+
+    Raises:
+        StoreError: the folder cannot be read.
     """
     asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
     for _, group in asked.rows.groupby("alike", sort=False):

@@ -33,7 +33,7 @@ _MET = Measure("met", "met")
 
 
 def tables(root: Path) -> list[Table]:
-    """For each model and dataset with rewards, a table of rewards and ends of runs, and one of the rewards' parts.
+    """For each model and dataset with rewards, a table of rewards and ends of runs and, if known, one of their parts.
 
     Raises:
         AnalysisError: `reward_parts` of a cell is not a JSON object of numbers from 0 to 1, or null.
@@ -49,10 +49,10 @@ def tables(root: Path) -> list[Table]:
 
 
 def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measure]]:
-    """One row per planner and robustness setting of one model and dataset, and the measures that have a value.
+    """One row per planner and robustness setting of one model and dataset, and the measures of the columns.
 
-    Columns: mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`), and
-    `unknown`, the number of cells whose reward is not known.
+    Columns: mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases`, the counts of
+    `measured`, and `unknown`, the number of cells whose reward is not known. A measure may have no value in any row.
     """
     ends = sorted(cells[TERMINATION].dropna().astype(str).unique())
     values = {REWARD: REWARD, DB: DB, **{f"end_{end}": f"{TERMINATION} = '{end}'" for end in ends}}

@@ -75,7 +75,10 @@ def tables(root: Path) -> list[Table]:
 
 
 def means(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting, evaluator and metric with a value that differs: `values`, `differ`, means and change."""
+    """One row per setting, scorer and metric with a value that differs; no columns if there is none.
+
+    Columns: the labels, `values`, `differ` (both in cells), the means `then` and `now`, and `change` with its bounds.
+    """
     rows = []
     paired = cases.assign(change=cases["again"] - cases["before"])
     counts = paired.groupby(_BY, observed=True)[["cells", "differ"]].sum()

@@ -36,7 +36,7 @@ _TERMS = ["robustness", "asked"]
 _COSTS = (
     "tokens: input and output tokens; calls: completions and scoring passes; executed: tool calls that were run; "
     "seconds: the case's own time, which in the first case of a process includes the time for loading; tokens and "
-    "calls are those of the acting model and the judge; all are means per case"
+    "calls are those of the acting model, its judge and its critic; all are means per case"
 )
 
 
@@ -199,7 +199,7 @@ SECONDS = "seconds: the case's own time, interpolated over executed calls betwee
 
 
 def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Figure 3 as a table: three rows per planner, one column per limit."""
+    """Figure 3 as a table: three rows per planner, one column per limit; no table if no limit is within the budget."""
     if frame.empty:
         return []
     limits = sorted(frame["limit"].unique())
@@ -284,8 +284,8 @@ def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
 
 # The results of planners at equal numbers of completions and scoring passes, and `egb_tree` minus each other planner.
 #
-# Executed calls (`anytime`) measure the cost of tools. Completions and scoring passes of the acting model and the
-# judge, as the budget `llm_calls` counts them, measure the cost of models.
+# Executed calls (`anytime`) measure the cost of tools. Completions and scoring passes of the acting model, its judge
+# and its critic, as the budget `llm_calls` counts them, measure the cost of models.
 
 
 LIMITS = (16, 32, 64, 128, 256, 512)
@@ -322,8 +322,8 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
     `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
     subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
-    (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. Each difference is
-    REFERENCE minus one other planner on the same terms. Two variants of REFERENCE are compared only once: the later
+    (95%, over clusters), and for differences `p`, and `holm`: p by Holm's correction over all of them. Each difference
+    is REFERENCE minus one other planner on the same terms. Two variants of REFERENCE are compared only once: the later
     label minus the earlier one, in alphabetical order.
     """
     found: list[dict[str, Any]] = []
@@ -361,7 +361,7 @@ def _row(
 
 
 SUCCESS = "success, %"
-_COUNTED = "completions and scoring passes per case, of the acting model and the judge"
+_COUNTED = "completions and scoring passes per case, of the acting model, its judge and its critic"
 _AT = (
     "success at a limit: the success of the best result that the planner had found by then, and would have returned at "
     "that point; a case without a result by then counts as not resolved"
@@ -402,7 +402,7 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:
-    """A sorting key that keeps the order of planners' rows; differences come after all planners' rows."""
+    """A sorting key that keeps a label's values in their order in the frame, where undisturbed settings come first."""
     return column.map({value: place for place, value in enumerate(dict.fromkeys(column))})
 
 

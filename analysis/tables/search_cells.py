@@ -49,7 +49,7 @@ def sizes(group: pd.DataFrame, nodes: pa.Table, where: str = "true") -> Asked:
 
 
 def trees(root: Path) -> pa.Table:
-    """The rows of the table `nodes` that `sizes` reads.
+    """The table `nodes`, with the columns that `sizes` reads.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -72,16 +72,19 @@ CASE = [CLUSTER, "case_id"]
 COSTS = ["tokens", "calls", "executed", "seconds"]
 """The costs of a case: tokens, calls, executed calls and seconds.
 
-Tokens are input and output tokens. Calls are completions and scoring passes of the acting model and the judge, as
-budgets count them; calls of an evaluator, which only scores, do not count. Executed calls are calls of tools that were
-run. Seconds are the case's own time, without queueing.
+Tokens are input and output tokens. Calls are completions and scoring passes. Both are those of the acting model, its
+judge and its critic, as budgets count them; an evaluator, which only scores, does not count. Executed calls are calls
+of tools that were run. Seconds are the case's own time, without queueing.
 """
-_JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
-_COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
-ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
+_CALLS = ["judge_calls", "judge_passes", "critic_calls", "critic_passes"]
+_COLUMNS = [
+    *provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds",
+    *spending.SPENT, *_CALLS,
+]  # fmt: skip
+ALL_CALLS = " + ".join(["llm_calls", "forward_passes", *(f"coalesce({name}, 0)" for name in _CALLS)])
 """The SQL for completions and scoring passes, as budgets count them."""
 _VALUES = {
-    "success": "success", "tool_match_rate": "tool_match_rate", "tokens": spending.OF_JUDGED, "calls": ALL_CALLS,
+    "success": "success", "tool_match_rate": "tool_match_rate", "tokens": spending.SQL, "calls": ALL_CALLS,
     "executed": "tool_calls", "seconds": "case_seconds", "n_nodes": "n_nodes", "checks": "resolved_checks",
 }  # fmt: skip
 _NOT_RECORDED = "not recorded"
@@ -225,7 +228,7 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 def improvements(root: Path) -> pa.Table:
-    """The rows of the table `improvements` that `at_limits` reads: number of calls and time at each improvement.
+    """The table `improvements`, with the columns that both functions `at_limits` read: calls, time and success.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -252,7 +255,7 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
     """One row per planner, robustness setting and limit, from the rows of `at_limits`.
 
     Columns: `robustness`, `planner`, `asked`, `limit`, `cases`; `success`, `seconds` and `gain_per_second` (see
-    `marginal`), each with `_low` and `_high` (95%, over clusters).
+    `marginal`), each with `_low` and `_high` (95%, over clusters). Without rows, the frame has no columns.
     """
     found: list[dict[str, Any]] = []
     for key, own in planners(cases):
@@ -277,7 +280,7 @@ def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
 
     Both gains are from the limit `before` to this limit, over the same cases; if there is no `before`, they are from 0
     calls and 0 seconds. The interval is a Student's t interval for the linearised ratio (delta method), because the
-    gain in success may be negative. The result is NaN if no time passes.
+    gain in success may be negative. The result is NaN if no time passes, or if no case has both values.
     """
     gained = (means - before if before is not None else means)[["success", "seconds"]].dropna()
     seconds = float(gained["seconds"].mean()) if len(gained) else 0.0
@@ -378,7 +381,7 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def plain_of(label: str, labels: Sequence[str]) -> str | None:
-    """The label with which a variant is compared; None if the label is not a variant, or has nothing to compare with.
+    """The label with which a variant is compared; None if the label is not a variant, or no single label fits.
 
     The label to compare with changes no key, or only sets keys to `true`, so everything that can be switched off is on.
     Of several such labels, it is the one with the same retriever and judge.

@@ -71,7 +71,8 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
     """Rates by planner and robustness for one model and dataset, with baselines below each robustness setting.
 
     Args:
-        results: the rows of `rates.results` in their order, with `planned` cells.
+        results: the rows of `rates.results` in their order, with `planned` cells and perhaps shares of `unreadable`
+            answers.
         baselines: the baselines of this model and dataset.
         cases: the rows of `rates.by_case`.
         query: the query for these rows.
@@ -103,7 +104,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """For each robustness setting and planner, the row of `rates` over all trials; empty if each case has one trial."""
+    """For each robustness setting and planner, the row of `rates` over all trials; empty with fewer than two trials."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -307,7 +308,7 @@ def measures(most: int) -> list[Measure]:
 
 
 def tables(cases: pd.DataFrame, query: str) -> list[Table]:
-    """A table of one model and dataset from the rows of `rates.by_case`, if some case has two trials or more."""
+    """A table of one model and dataset from the rows of `rates.by_case`, if some case has two known trials or more."""
     most = int(cases["tried"].max())
     if most < _SEVERAL:
         return []

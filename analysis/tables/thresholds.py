@@ -6,7 +6,7 @@ reference's tool was offered, because otherwise no branch can be right. Without 
 decision was wrong. In this case, a whole first pass counts as one decision, which has the pass's highest entropy and is
 wrong if the pass failed; it counts only if all the reference's tools were retrieved.
 
-Only entropies of exact choices (`egb_logits`, `egb_names`) in each case's first trial count.
+Only entropies of exact choices (`egb_logits`, `egb_names`) in the first trial of the folder count.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def decisions(root: Path) -> Asked:
     `case_id`, `entropy` in nats, and `error`.
 
     Raises:
-        AnalysisError: no planner of the folder makes exact choices.
+        AnalysisError: the folder has no first pass, in its first trial, of a planner that makes exact choices.
         StoreError: the folder cannot be read.
     """
     met = ((pc.field("branch") == 0) & pc.field("entropy").is_valid()) | pc.field("tool_required").is_valid()

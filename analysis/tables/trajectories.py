@@ -226,7 +226,7 @@ _WIDE = 3  # maximum number of panels in a row
 
 
 def drawings(root: Path, cells: pd.DataFrame, told: str) -> list[Drawing]:
-    """Figure 2, a panel for each dataset; the caption begins with `told`. No figure without TRAJECT-Bench."""
+    """Figure 2, a panel for each dataset and robustness setting; `told` begins the caption. Only for TRAJECT-Bench."""
     found, query = curve(cells)
     if found.empty:
         return []
@@ -290,7 +290,7 @@ CAPTION = (
 def curve(cells: pd.DataFrame) -> Asked:
     """One row per setting on TRAJECT-Bench and number of calls (`tools`): `cases`, `exact_match`, `_low`, `_high`.
 
-    `cells` are the rows of `read`.
+    `cells` are the rows of `read`. Without TRAJECT-Bench, the frame and the query are empty.
     """
     names = sorted({str(name) for name in cells["dataset"].unique() if name_of(str(name)) == DATASET})
     if not names:
@@ -366,7 +366,7 @@ _KINDS_CAPTION = (
 
 
 def kind_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose tool calls are counted by kind."""
+    """A table for each model and dataset whose tool calls are counted by kind. Raises StoreError."""
     cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
@@ -418,7 +418,7 @@ _PATTERNS_CAPTION = (
 
 
 def pattern_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose cells were searched for patterns."""
+    """A table for each model and dataset whose cells were searched for patterns. Raises StoreError."""
     cells = load.episodes(root, [PATTERNS_COLUMN], pc.field(PATTERNS_COLUMN).is_valid())
     found = []
     each = [(name, f"list_contains({PATTERNS_COLUMN}, '{name}')") for name in PATTERNS]

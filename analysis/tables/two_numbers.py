@@ -234,8 +234,8 @@ def read(root: Path) -> pd.DataFrame:
 def grids(cells: pd.DataFrame) -> list[Grid]:
     """Every planner for which exactly two numbers vary among otherwise equal settings, in the cells' order.
 
-    A number is the numeric value of a key of the planner. Settings that differ in other values of these keys, in the
-    budget or in any other part belong to different grids.
+    A number is the numeric value of a key of the planner. There must be at least LEAST pairs of values. Settings that
+    differ in other values of the planner's keys, in the budget or in any other part belong to different grids.
     """
     if cells.empty:
         return []

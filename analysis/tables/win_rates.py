@@ -29,13 +29,17 @@ _ASKED = """WITH c AS (SELECT cell_id, evaluator, against, rule, win, decided_by
 SELECT {labels}, c.evaluator, against, rule, cluster, case_id, avg(win) AS win, count(*) AS pairs,
   count(*) FILTER (win IS NULL) AS unreadable, count(*) FILTER (decided_by = 'judge') AS asked
 FROM c JOIN e USING (cell_id) GROUP BY ALL ORDER BY ALL"""
-"""The query for the last comparison of each pair by each evaluator; a cell that ran again counts as a new cell."""
+"""The query for each pair's last comparison by each evaluator; a cell run again with other code is a new cell."""
 _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model, dataset, evaluator and reference planner; no table if nothing was compared."""
+    """A table for each model, dataset, evaluator, reference planner and rule; no table if nothing was compared.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
     compared = store.read(root, "comparisons", _COMPARED)
     if not compared.num_rows:
         return []
@@ -52,11 +56,15 @@ def by_case(cells: pd.DataFrame, comparisons: pa.Table) -> Asked:
 def win_rates(cases: pd.DataFrame) -> pd.DataFrame:
     """One row per planner: `win_rate` with `low` and `high` (95%, over clusters), from each case's mean over trials.
 
+    There are separate rows for each model, dataset, evaluator, reference planner, rule and robustness setting. Further
+    columns: `cases`, `clusters`, and the numbers of `pairs`, of `unreadable` pairs and of pairs that the evaluator was
+    `asked` about.
+
     Args:
         cases: the rows of `by_case`; `win` of a pair is 1, 0.5 or 0, or null if the evaluator named neither side. A
             pair with null counts only as `unreadable`.
 
-    The reference has a win rate of 0.5 by definition, and no interval.
+    The reference has no row; its win rate is 0.5 by definition.
     """
     rows = []
     for key, group in cases.groupby([*_PLACE, *_LABELS], sort=False, observed=True):
@@ -134,6 +142,8 @@ def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
     """One row per planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with bounds.
+
+    Data sets without known success are left out. `cases` is the number of the planner's cases with known success.
 
     The frame is empty if there are fewer than LEAST data sets, or fewer than LEAST planners that ran on all of them.
     `episodes` are undisturbed episodes of one model.

@@ -186,7 +186,7 @@ class Filters:
 
 
 def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
-    """The filters of an address, and sentences on parts of the address that cannot be used."""
+    """The filters of an address, without parts that cannot be used, and a sentence on each of these parts."""
     wrong: list[str] = []
     found: dict[str, Any] = {}
     for one in fields(Filters):
@@ -255,7 +255,7 @@ REFERENCE = "react"
 
 
 def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
-    """The place that the filters name; if the filters leave labels out, the first place that fits."""
+    """The first place that has the labels that the filters name; None if there is none."""
     wanted = filters.model, filters.dataset, filters.robustness
     fits = [place for place in index.places if all(one in ("", own) for one, own in zip(wanted, place, strict=True))]
     return fits[0] if fits else None

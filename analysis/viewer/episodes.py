@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.tables.failure_cells import asked_for
 from analysis.viewer.index import Index, Setting
 from grid.core.types import NO_TOOL, to_json
 from grid.core.untrusted import loads
@@ -29,7 +30,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Compared:
-    """The chosen call and the reference's call, with their arguments; a tool is None if no tool was called."""
+    """The chosen call and the reference's call, with their arguments; a tool is None if no tool was called.
+
+    `known` is false if there is no reference for the decision.
+    """
 
     tool: str | None
     reference: str | None
@@ -65,7 +69,10 @@ def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compare
 
 
 def written(step: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of a step's call, each as JSON; texts are unchanged."""
+    """The arguments of a step's call, each as JSON; texts are unchanged.
+
+    They are given as the model wrote them or, if these cannot be read, as they were run; empty if there are none.
+    """
     whole = _loaded(step["written"])
     if isinstance(whole, dict) and isinstance(whole.get("arguments"), dict):
         return _values(whole["arguments"])
@@ -73,7 +80,7 @@ def written(step: Mapping[str, Any]) -> dict[str, str]:
 
 
 def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], followed: bool) -> list[int | None]:
-    """For each step, the index of the reference's call with which it is compared.
+    """For each step, the index of the reference's call with which it is compared; None if there is no such call.
 
     If an outline is followed, this is the call of the step's substep; otherwise the first call of the same tool that is
     not compared with an earlier step.
@@ -128,7 +135,10 @@ _EPISODE = "SELECT * FROM $files WHERE cell_id = $cell QUALIFY " + sql.COUNTS
 
 @dataclass(frozen=True)
 class Decision:
-    """A row of `steps` next to the reference; `asked` are the numbers of the requests for this decision."""
+    """A row of `steps` next to the reference; `asked` are the numbers of the requests for this decision.
+
+    `options` are the likeliest options, and `more` is the number of options left out.
+    """
 
     row: Row
     calls: Compared
@@ -139,7 +149,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Sibling:
-    """Another episode of the same case."""
+    """An episode of the same case: another one, or the shown episode itself."""
 
     cell: str
     setting: Setting
@@ -151,8 +161,9 @@ class Sibling:
 class EpisodePage:
     """The data of a page of one episode.
 
-    `case` is None if the case's row is lost. `missed` are the reference's calls with which no shown decision is
-    compared. `branches` are all branches of the episode.
+    `case` is None if the case's row is lost. `left_out` is the number of the path's decisions that are not shown.
+    `missed` are the reference's calls that the planner was asked for (`failure_cells.asked_for`) and with which no
+    decision of the path is compared. `branches` are all branches of the episode.
     """
 
     row: Row
@@ -166,7 +177,11 @@ class EpisodePage:
 
 
 def find(index: Index, cell: str) -> tuple[Row, Setting] | None:
-    """The row of an episode in the index, and its setting."""
+    """The row of an episode in the index, and its setting; None if the index has no such episode.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
     held = index.ask("SELECT setting FROM e WHERE cell_id = $cell", {"cell": cell})
     rows = index.rows("episodes", _EPISODE, {"cell": cell}) if held else []
     if not rows:
@@ -186,8 +201,10 @@ def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
     row, setting = found
     steps = _steps(index, row)
     case = case_of(index, row)
-    calls = case["calls"] if case else []
     shown = _shown(steps, branch)
+    calls = case["calls"] if case else []
+    ids = [call["substep_id"] for call in calls]
+    calls = calls[asked_for(ids, row["horizon_k"], shown[0]["substep_id"] if shown else None)]
     places = aligned(shown, calls, bool(case and case["followed"]))
     asked = _requests(index, row)
     decisions = [
@@ -202,7 +219,11 @@ def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
 
 
 def sides(index: Index, row: Row, first: int) -> tuple[list[int], list[tuple[str, dict[int, Decision]]]]:
-    """Up to SIDES branches from `first` on, and for each substep its last decision in each of these branches."""
+    """Up to SIDES branches from `first` on, and for each substep its last decision in each of these branches.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
     steps = _steps(index, row)
     branches = [branch for branch in sorted({step["branch"] for step in steps}) if branch >= first][:SIDES]
     case = case_of(index, row)
@@ -217,14 +238,14 @@ def sides(index: Index, row: Row, first: int) -> tuple[list[int], list[tuple[str
 
 
 def case_of(index: Index, row: Row) -> Row | None:
-    """The case of an episode."""
+    """The case of an episode; None if its row is lost. Raises StoreError."""
     query = "SELECT * FROM $files WHERE digest = $digest LIMIT 1"
     rows = index.rows("cases", query, {"digest": row["case_digest"]}) if row["case_digest"] else []
     return rows[0] if rows else None
 
 
 def of_try(index: Index, table: str, row: Row, order: str) -> list[dict[str, Any]]:
-    """The rows of an episode's latest attempt in a table."""
+    """The rows of an episode's latest attempt in a table, ordered by the SQL `order`. Raises StoreError."""
     query = f"SELECT * FROM $files WHERE {_CELL} ORDER BY {order}, file_index, file_row_number"
     return index.rows(table, query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
 
@@ -260,7 +281,7 @@ def _requests(index: Index, row: Row) -> dict[tuple[str, str], list[int]]:
 
 
 def _siblings(index: Index, row: Row, setting: Setting) -> list[Sibling]:
-    """The episodes of the same case in the same place, planner by planner."""
+    """The episodes of the same case in the same place, including this one, planner by planner."""
     settings = {one.key: one for one in index.of_place(setting.place)}
     query = (
         "SELECT cell_id, setting, trial, success FROM e\n"

@@ -28,13 +28,15 @@ class _Chosen:
 
 
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
-    """Write the pages of complete cases, at most `most` episodes in all; return a sentence about the export.
+    """Write the pages of complete cases; return a sentence about the export.
 
-    Every place gets an equal share of episodes and at least one case, starting with the cases that the largest number
-    of planners failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
+    Every place gets an equal share of `most` episodes, starting with the cases that the largest number of planners
+    failed, but at least one case, even if there are then more than `most` episodes. If `only` names cells, the cases of
+    these cells are written instead, whatever `most` says.
 
     Raises:
-        StoreError: the folder is not empty or cannot be written to, or no cell of `only` exists.
+        StoreError: the folder is not empty or cannot be written to, the results cannot be read, or no cell of `only`
+            exists.
     """
     _empty(folder)
     chosen, total = list[_Chosen](), 0
@@ -51,7 +53,8 @@ def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = (
         + (
             "the episodes of the chosen cases"
             if only
-            else "for each setting, the episodes of the cases that most planners failed"
+            else f"for each setting, an equal share of {most:,}, but at least one case; whole cases, those that most "
+            "planners failed first"
         )
         + ". Filters, other branches and refreshing need the viewer: agent-grid view."
     )

@@ -6,6 +6,7 @@ database.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import pyarrow as pa
 from analysis.load import spending
 from analysis.viewer.reading import again, ask, connect
 from grid.core.errors import StoreError
+from grid.core.places import Address
 from grid.store import sql
 from grid.store.schema import APART, LATEST
 
@@ -39,7 +41,7 @@ _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
 _CELLS = f"""
 SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id,
   hash(cell_key) AS cell_key, status = 'ok' AS ok, success, {_KIND} AS kind, depth, created_at,
-  attempt_id::tries AS attempt_id, {spending.OF_JUDGED} AS tokens, false AS unknown
+  attempt_id::tries AS attempt_id, {spending.SQL} AS tokens, false AS unknown
 FROM {{rows}}"""
 _LABELS = f"""
 SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}, first(config) AS config
@@ -89,8 +91,9 @@ class Setting:
 class Summary:
     """A setting in numbers; `success` is the mean over cases of means over trials, with the interval used in reports.
 
-    `bounds` are the success if all unknown cells failed, and the success if all of them succeeded; `bounds` is None if
-    few cells are unknown.
+    `broken` is the number of cells that ended in an error. `bounds` are the success if all unknown cells failed, and
+    the success if all of them succeeded; `bounds` is None if few cells are unknown. `tokens` is the mean per cell, None
+    if no cell's tokens were counted.
     """
 
     setting: Setting
@@ -107,10 +110,11 @@ class Summary:
 class Index:
     """The cells in a folder's files at one point in time, each with its latest row.
 
+    `names` are the names of the folder's files before they were read; files that arrived later may not have been read.
     Only the kinds of failures can change later, once failure classes become available; `version` counts these changes.
 
     Raises:
-        StoreError: the folder is gone, or a file is damaged or of another version.
+        StoreError: the folder is gone or has no episodes, or a file is damaged or of another version.
     """
 
     def __init__(self, root: Path) -> None:
@@ -118,10 +122,11 @@ class Index:
         self.root, self.version = root, 0
         self._connection = connect(root)
         self._summaries, self._summing = dict[str, Mapping[int, Summary]](), Lock()
-        self.names: frozenset[str] = again(root, "episodes", self._load, sql.named(_CELLS + _UNREAD))
+        self.names = file_names(root)
+        again(root, "episodes", self._load, sql.named(_CELLS + _UNREAD))
         self.seconds = time.monotonic() - began
 
-    def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
+    def _load(self, names: Sequence[str], rows: str) -> None:
         """Read the cells; this function is called again if files were replaced in the meantime."""
         if not names:
             raise StoreError(f"{self.root}: the folder has no episodes yet")
@@ -145,7 +150,6 @@ class Index:
         run(_VIEWS)
         run(f"CREATE OR REPLACE TABLE f ({_CLASSES})")
         self.settings = _settings(self._connection.sql(_LABELS.format(rows=rows)).to_arrow_table())
-        return frozenset(names)
 
     def _keep_latest(self) -> None:
         """For each cell that ran again, keep only the row that counts.
@@ -185,9 +189,12 @@ class Index:
         return cursor.sql(query, params=dict(values or {})).to_arrow_table()
 
     def rows(self, table: Any, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The rows that a query over a table's files returns.
+        """The rows that a query over a table's files returns; none if the table has no files.
 
         The files are read for each query, because they are not kept in memory.
+
+        Raises:
+            StoreError: a file cannot be read.
         """
         found = ask(self._connection, self.root, table, query, values)
         rows: list[dict[str, Any]] = [] if found is None else found.to_pylist()
@@ -241,6 +248,17 @@ class Index:
         clusters = [name for (name,) in self.ask("SELECT DISTINCT cluster FROM e ORDER BY 1")]
         domains = [] if self.domains is None else sorted(set(self.domains["domain"].to_pylist()) - {None})
         return [*domains, *clusters]
+
+
+def file_names(root: Path) -> frozenset[str]:
+    """The names of the folder's files of episodes; raises StoreError if there is no such folder."""
+    try:
+        if isinstance(root, Address):
+            return frozenset(path.name for path in (root / "episodes").glob("*.parquet"))
+        with os.scandir(root / "episodes") as entries:
+            return frozenset(entry.name for entry in entries if entry.name.endswith(".parquet"))
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be read ({error.strerror})") from None
 
 
 def _settings(rows: pa.Table) -> Sequence[Setting]:

@@ -413,7 +413,7 @@ def cut(text: str | None) -> str:
 
 
 def arguments(text: str | None) -> tuple[dict[str, Any], str | None]:
-    """A call's arguments; arguments that cannot be read are given as one text, with the reason."""
+    """A call's arguments, empty without a text; if they cannot be read, the text as `text`, and the reason."""
     if not text:
         return {}, None
     try:

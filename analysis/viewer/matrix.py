@@ -48,8 +48,9 @@ _OUTCOMES = {
 class Cell:
     """One planner's outcome in one case: `known` trials have known success, and `resolved` trials solved the case.
 
-    `first` is the episode to look at first: a failed episode if the cell has one. `flip` compares this outcome with the
-    reference's: `gained`, `lost` or "". `kinds` are the kinds of failures.
+    `first` is the episode to look at first: one that is not known to have resolved the case, if the cell has one.
+    `flip` compares this outcome with the reference's: `gained`, `lost` or "". `kinds` are the kinds of failures, and
+    `broken` is the number of trials that ended in an error.
     """
 
     resolved: int
@@ -139,7 +140,7 @@ class Matrix:
         return conditions, values
 
     def rows(self, codes: Sequence[int] | Codes) -> list[Row]:
-        """The rows of the cases with these codes, in this order."""
+        """The rows of the cases with these codes, in this order; codes without a case in the place are left out."""
         query = (
             "WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
             "SELECT enum_code(case_id)::BIGINT AS code, case_id::VARCHAR AS case_id, setting,\n"
@@ -157,7 +158,7 @@ class Matrix:
         return [_row(found[int(code)]) for code in codes if int(code) in found]
 
     def first(self, code: int, setting: int) -> str | None:
-        """The episode to which a cell on the page links."""
+        """The episode to which a cell on the page links; None if the setting has no episode of the case."""
         query = f"SELECT {_FIRST} FROM {self.filters.cells} WHERE setting = $setting AND enum_code(case_id) = $code"
         found: str | None = self.index.ask(query, {"setting": setting, "code": code})[0][0]
         return found
@@ -184,7 +185,7 @@ class Matrix:
 def against_planner(
     index: Index, settings: Sequence[Setting], reference: Setting | None, cells: str = "left_out"
 ) -> pa.Table:
-    """A view of the shares that each setting's cells are compared with: the reference's share on the same case."""
+    """The shares that the other settings' cells are compared with: the reference's; no rows without a reference."""
     if reference is None:
         return _NO_BASE
     others = [one.key for one in settings if one != reference]
@@ -214,7 +215,7 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index, cells
 
 
 def counterpart(setting: Setting, other: Index) -> Setting | None:
-    """The setting with the same labels in another folder.
+    """The setting with the same labels in another folder; None if there is none.
 
     If the other folder has a single model, that model need not have the same name.
     """

@@ -78,7 +78,10 @@ class Found:
 
 
 class Pages:
-    """Pages over one folder or two, of which the second is for comparison; `note` is shown on each page."""
+    """Pages over one folder or two, of which the second is for comparison; `note` is shown on each page.
+
+    All methods except `run` and `missing` raise StoreError if a folder is gone or a file cannot be read.
+    """
 
     def __init__(self, runs: Sequence[Run], note: str = "") -> None:
         self.runs, self._note = runs, note

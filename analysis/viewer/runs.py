@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shlex
 import time
@@ -16,9 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from analysis.viewer.index import Index
+from analysis.viewer.index import Index, file_names
 from grid.core.errors import StoreError
-from grid.core.places import Address
 from grid.store.runs import runs
 
 _AT_ONCE_SECONDS = 0.5  # an index that took longer is rebuilt in the background; the old one is shown until then
@@ -83,7 +81,6 @@ class Run:
     classes: Classes = lambda root: None
     _index: Index | None = None
     _looked: float = 0.0
-    _listed: frozenset[str] = frozenset()
     _lock: Any = field(default_factory=Lock)
     _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _coming: Future[Index] | None = None
@@ -94,14 +91,18 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The sweep's name."""
+        """The sweep's name, which is the name of its folder."""
         return self.root.resolve().name
 
     def again(self, case_ids: Sequence[str], dataset: str) -> tuple[str, list[str]] | None:
         """The newest run's command with a new name and with these cases of one data set, which is given by its label.
 
         The second result has the arguments that must be filled in, because a run's record keeps no folders or secrets.
-        The result is None if no run is known, or if a case's id has unusual characters.
+        The result is None if no run is known, if the record of runs cannot be read or has no command of this project,
+        or if a case's id has unusual characters.
+
+        Raises:
+            StoreError: the index is needed and cannot be read.
         """
         try:
             ran = runs(self.root)["runs"]
@@ -137,8 +138,7 @@ class Run:
 
     def _look(self, index: Index) -> None:
         self._looked = time.monotonic()
-        listed = _names(self.root)
-        if listed == self._listed:
+        if file_names(self.root) == index.names:
             return
         if index.seconds < _AT_ONCE_SECONDS:
             self._take(Index(self.root))
@@ -146,13 +146,14 @@ class Run:
             self._coming = self._beside.submit(Index, self.root)
 
     def _take(self, index: Index) -> None:
-        self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
+        self._index, self._looked = index, time.monotonic()
 
     def classify(self, wait: bool = False) -> None:
         """Start to classify failures in the background; the index gets the classes when they are ready.
 
         Raises:
-            StoreError: `wait` is true, and the folder cannot be read.
+            StoreError: the folder is gone, or cannot be read. Errors in the background are raised only if `wait` is
+                true; this waits for the end of the work.
         """
         index = self.index()
         with self._lock:
@@ -181,14 +182,3 @@ class Run:
         """Stop background work without waiting for its end."""
         for pool in (self._beside, self._sorter):
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _names(root: Path) -> frozenset[str]:
-    """The names of the folder's files of episodes; raises StoreError if the folder is gone."""
-    try:
-        if isinstance(root, Address):
-            return frozenset(path.name for path in (root / "episodes").glob("*.parquet"))
-        with os.scandir(root / "episodes") as entries:
-            return frozenset(entry.name for entry in entries if entry.name.endswith(".parquet"))
-    except OSError as error:
-        raise StoreError(f"{root}: cannot be read any more ({error.strerror})") from None

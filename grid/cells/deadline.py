@@ -79,7 +79,10 @@ class LoopClock:
         return int(os.pread(self._delays, 64, 0).split()[1]) / 1e9 if self._delays is not None else 0.0
 
     def _late(self) -> float:
-        """The seconds of inactivity since the last pulse, minus the part that a busy machine explains."""
+        """The seconds since the last pulse, beyond `_LATE_SECONDS`, in which the process used no CPU.
+
+        The result is 0 before the first pulse, and if the next pulse is not late.
+        """
         if self._pulse is None:
             return 0.0
         when, computed = self._pulse
@@ -131,6 +134,9 @@ class CaseTime:
     Args:
         cell_id: the case's cell.
         seconds: the case's own time, in seconds, after which `limited` ends the work.
+
+    Raises:
+        TypeError: the running event loop is not a CaseLoop.
     """
 
     def __init__(self, cell_id: str, seconds: float) -> None:

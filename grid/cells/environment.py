@@ -45,7 +45,7 @@ class Environment:
         return [message for requests in self.requests for message in requests.messages]
 
     def failures(self) -> dict[str, int | None]:
-        """For each column of `episodes`, the number of unreadable answers; None if the setting lacks the role."""
+        """For each column that counts unreadable answers of a model, their number; None without such a model."""
         unread: Mapping[str, Any] = {
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,
@@ -60,7 +60,7 @@ class Environment:
         If a model plays the user, its first message becomes the query.
 
         Raises:
-            ModelError: no first message can be read.
+            ModelError: there is no first message.
         """
         world = problem.world
         if (evaluation := self.evaluation) and built.compares_texts:
@@ -75,7 +75,8 @@ class Environment:
         first = await customer.reply(talking.scenario, talking.opening())
         if first is None:
             raise ModelError(
-                "the first message of the simulated user could not be read, even after all retries (user.max_retries)"
+                "the first message of the simulated user could not be read, even after all retries (user.max_retries), "
+                "or its prompt does not fit the model's context"
             )
         world = within(world, lambda own: cast(Talking, own).talked_to(customer, first))
         return replace(problem, world=world, case=replace(problem.case, query=first))
@@ -85,7 +86,7 @@ NOBODY = Environment()
 
 
 def environment(built: Built, cell: Cell, sweep_seed: int) -> Environment:
-    """The environment that a setting defines for a cell."""
+    """The environment that a setting defines for a cell; its requests get the budget's limit on answers."""
     if not built.roles:
         return NOBODY
     found = Environment(

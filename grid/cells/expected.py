@@ -25,8 +25,9 @@ from grid.worlds.layers import RetrievingWorld, ended
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
     """The probability of success in closed form; None if there is no closed form.
 
-    There is a closed form if the engine's skill is given by its config, the planner decides every step once, no outline
-    is drafted, and the tools behave as in the dataset and use no model.
+    There is a closed form only if the engine's skill is given by its config, the planner decides every step once, no
+    outline is drafted, there is no memory, tools are retrieved once, the case has a single turn and cannot be refused,
+    and the tools can be tried, behave as in the dataset and use no model.
     """
     if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None

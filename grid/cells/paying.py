@@ -94,7 +94,7 @@ class Tab:
         """The cost of answers and of unheard calls.
 
         An unheard call is charged at the mean cost of its role's calls in this attempt or, if there is no such mean, at
-        the cost in `each`.
+        the cost in `each`; it is free if `each` lacks the role.
         """
         each = {**(each or {}), **{role: money / self.answers[role] for role, money in self.money.items()}}
         unheard = sum(calls * each.get(role, 0.0) for role, calls in (+self.unheard).items())
@@ -110,7 +110,10 @@ class Ledger:
             self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
-        """Write a line, preceded by a line break, so that a truncated line before it does no harm."""
+        """Write a line, preceded by a line break, so that a truncated line before it does no harm.
+
+        A line that cannot be written is lost.
+        """
         line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
         with suppress(OSError), self.path.open("a") as file:
             file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
@@ -154,7 +157,8 @@ class Till(Protocol):
 class Paying:
     """The payments of an attempt at a chunk, at the given prices; a `till` refuses requests that would exceed `limit`.
 
-    `spent` is the usage of all answered requests, including requests of cells without a row.
+    `spent` is the usage of all answered requests, including requests of cells without a row, and `money` is their cost.
+    `unpaid` is the number of cells for which a request was refused.
     """
 
     def __init__(self, ledger: Ledger, prices: Prices, limit: float, till: Till | None) -> None:
@@ -248,7 +252,7 @@ class PaidEpisode(Episode):
 def settle(root: Path) -> list[str]:
     """Write a row of `attempts` for every file whose attempt has no row; remove the files; return lines to report.
 
-    The caller must hold the folder's lock. Raises StoreError.
+    A file without answered or unheard calls gets no row. The caller must hold the folder's lock. Raises StoreError.
     """
     folder = folder_of(root)
     tabs = {path: Tab.read(path) for path in sorted(folder.glob("*-*.jsonl"))}

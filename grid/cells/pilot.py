@@ -24,7 +24,7 @@ from grid.settings.plan import Plan
 from grid.settings.setting import Cell, Keep, Setting
 from grid.store import CellIds
 
-# Estimating, from pilots, the tokens and the money of the cells to run, with the spread.
+# Estimates, from pilots, of the tokens and the money that the cells to run will use, each with its spread.
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ def forecast(pilot: Pilot, cells: int) -> Forecast | None:
 
 
 def total(parts: Iterable[Estimate]) -> Estimate:
-    """The sum of estimates. Spreads are added up as well, because the pilots of all settings use the same cases."""
+    """The sum of estimates. Spreads are added up as well, because the pilots of all settings use the same cases.
+
+    The spread is None if any of the spreads is None.
+    """
     every = list(parts)
     spreads = [one.spread for one in every]
     known = [one for one in spreads if one is not None]
@@ -142,7 +145,7 @@ class Pilot:
 
     @property
     def largest(self) -> Batch:
-        """The batch most like a sweep, which is the batch with the most cells, or the last of several such batches."""
+        """The batch most like a sweep: the one with the most cells (of several, the last). There must be a batch."""
         return max(reversed(self.batches), key=lambda batch: len(batch.took))
 
 
@@ -190,7 +193,7 @@ async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
     batches: list[Batch] = []
     broken_off = False
     waiting, size, most = list(trial.cells), 1, 1
-    while count := min(size, cap.left // most, len(waiting)):
+    while (count := min(size, cap.left // most, len(waiting))) > 0:  # `cap.left` may be negative
         cells, waiting = waiting[:count], waiting[count:]
         try:
             batch, rows = await _batch(trial, built, cells, cap)

@@ -18,7 +18,7 @@ from grid.settings.setting import Setting
 
 FOLDER = "printed"
 _MOST_BYTES = 64 * 2**20
-"""The maximum size of a file in bytes; later output is not kept."""
+"""The size of a file, in bytes, from which on output is not kept."""
 
 
 class _Lines(io.TextIOBase):

@@ -137,7 +137,7 @@ async def score_again(
 ) -> Again:
     """The scores of a cell that `was_scored`, computed with today's code.
 
-    `evaluation`, if given, makes the judgements that need a model.
+    `evaluation`, if given, makes the judgements that need a model. An error of a scorer becomes `why` in the result.
 
     Raises:
         EngineError, UnfinishedError: the evaluator does not answer.
@@ -312,6 +312,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
 
     Raises:
         NotStoredError: a call was too long for a row, or steps are missing.
+        EngineError, UnfinishedError: a model that the tools ask does not answer.
     """
     episode, made = stored.episode, _Making(built, problem)
     path = sorted((row for row in stored.steps if row["on_path"]), key=lambda row: int(row["step"]))
@@ -383,7 +384,7 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, taken after the steps `before` (None: unknown), with the result that its call has now."""
+        """The step of a row after the steps `before` (None: unknown); `seen`: its result now (None: as stored)."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
@@ -392,9 +393,9 @@ class _Making:
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
         """The tools that the retriever finds for a step's substep or the whole query, as many as the run offered.
 
-        A set of tools fits if it has the stored number of tools and matches the stored place of the reference's tool.
-        The tools are Unknown if neither set fits, or if both sets fit but differ and no place of the reference's tool
-        is stored.
+        The result is empty if no number of offered tools is stored. A set of tools fits if it has the stored number of
+        tools and, if the step needs a tool, has the reference's tool exactly if a place of this tool is stored. The
+        tools are Unknown if neither set fits, or if both sets fit but differ and no outline was followed.
         """
         most = row["n_options"]
         if most is None:

@@ -87,7 +87,10 @@ def step_rows(
 
 
 def ranked_of(problem: Problem | None) -> Ranked:
-    """A function that returns the tools retrieved for a decision, best first; planners do not see these."""
+    """A function that returns the tools retrieved for a decision, best first (none without a problem).
+
+    Planners do not see these.
+    """
     known: dict[tuple[Substep | None, str], Sequence[ToolSpec]] = {}
 
     def ranked(step: Step) -> Sequence[ToolSpec]:
@@ -135,7 +138,7 @@ def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, with texts that a table can store: without unpaired surrogates, and not too long."""
+    """The row itself, its texts changed so that a table can store them: no unpaired surrogates, and not too long."""
     for key, value in row.items():
         kind = type(value)
         if kind is str:
@@ -222,7 +225,8 @@ _MOST_KNOWN = 200_000  # digests; beyond that, all are dropped, as a section wri
 class Room:
     """The space for a sweep's transcripts: after `most` bytes, `Keep.rest` says which cells' requests are kept.
 
-    `since` has the time when the space was used up, and the number of this run's cells that had ended by then.
+    `since` has the time when the space was used up, and the number of this run's cells that had ended by then; it is
+    None until then, and if `Keep.rest` would change nothing.
     """
 
     def __init__(self, root: Path, keep: Keep, most: int) -> None:
@@ -400,7 +404,10 @@ def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
-    """The columns that say which model answered as the acting model, as its server states; several names are joined."""
+    """The columns that say, according to the acting model's server, which model answered.
+
+    If there are several values for a column, they are joined.
+    """
     told = zip(*sources, strict=True)
     joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
     return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
@@ -509,7 +516,7 @@ class ChunkResult:
         return {table: [rows.popleft() for _ in range(len(rows))] for table, rows in self._rows.items()}
 
     def take(self) -> dict[str, list[Row]]:
-        """The rows of `take_all` without transcripts, as dictionaries by column name."""
+        """The rows of `take_all` as dictionaries by column name; transcripts are taken too, but not returned."""
         made: dict[str, Any] = {"episodes": EpisodeRow}
         return {
             table: [made.get(table, dict)(zip(SCHEMAS[table].names, row, strict=True)) for row in rows]

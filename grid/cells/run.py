@@ -113,10 +113,10 @@ async def run_chunk(
 
     `keep` says which cells' requests are kept. `result` gets a cell's rows as soon as the cell has ended. No more cells
     begin when `stopping` returns true, or after a cell has reached the limit on money (`paying`). A cell that reached
-    this limit has no row.
+    this limit has no row. Returns `result` or, without it, a new ChunkResult.
 
     Raises:
-        UnfinishedError: no engine is left that could answer; cells in flight have no rows.
+        UnfinishedError: the run cannot continue, for example because no engine is left; cells in flight have no rows.
     """
     attempt_id, result, waiting = attempt_id or uuid.uuid4().hex, result or ChunkResult(), iter(cells)
     head = identity(setting, built)
@@ -143,7 +143,7 @@ async def run_chunk(
 def killed_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
 ) -> dict[str, Any]:
-    """The row of a cell that kills its worker.
+    """The failed row of a cell that ends or blocks its worker, or whose models cannot be loaded.
 
     The cell's problem is not built, because building it may have ended the worker.
     """
@@ -167,7 +167,7 @@ async def run_cell(
     keep: Keep = KEEP_NONE,
     head: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Run one cell. Every error except UnfinishedError is recorded in the cell's row.
+    """Run one cell; its errors are recorded in its row, except UnfinishedError and a request to end the whole run.
 
     `head` has the columns that are the same in all of the setting's rows; callers that run many cells pass it.
     """
@@ -320,7 +320,7 @@ def broken_off(budget_reached: str | None, case: Case, steps: Sequence[Step]) ->
 
 
 def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
-    """The kind and the message of an error. The best trajectory so far and its scores are stored in `run`."""
+    """The kind and message of an error; stores in `run` the best trajectory and, if the agent failed, its scores."""
     kind = error_kind(error)
     message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
     if own and own.expired:
@@ -338,9 +338,9 @@ def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: Case
 
 
 def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
-    """The metrics of a failed cell; empty if the dataset measures something that is not declared.
+    """The metrics of a failed cell; empty if one of them is not declared or has an invalid value.
 
-    Cells that end well report the undeclared metric; the failed cell keeps the message of its own failure.
+    In other cells, such a metric is a failure of its own; the failed cell keeps the message of its own failure.
     """
     with suppress(ValueError):
         return checked(found, built.metrics)
@@ -348,7 +348,7 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
 
 
 def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
-    """The judged metrics of an episode that broke off, if the setting has an evaluator; the case counts as unsolved."""
+    """The judged metrics of an episode that broke off, whose case is unsolved; empty if no evaluator is asked."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 
@@ -454,7 +454,8 @@ _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
 def error_kind(error: BaseException) -> ErrorKind:
     """The kind of failure that an exception means; an unforeseen exception is a failure of the code.
 
-    Errors of the operating system and of the cluster are failures of the infrastructure.
+    Errors of the operating system and of the cluster, a lack of memory, and all GridErrors except those in `_KINDS` are
+    failures of the infrastructure.
     """
     foreseen = isinstance(error, GridError | OSError | MemoryError) or type(error).__module__.startswith("ray.")
     otherwise = ErrorKind.INFRASTRUCTURE if foreseen else ErrorKind.CODE
@@ -573,7 +574,7 @@ def improvement_rows(
     improvements: Sequence[Improvement],
     resolved: Callable[[Sequence[Step], State], bool],
 ) -> list[dict[str, Any]]:
-    """One row for each trajectory that was better than all earlier ones; the last row is the returned trajectory."""
+    """One row for each trajectory that was better than all earlier ones; if work ended well, the last is the result."""
     return [
         {
             "cell_id": cell_id,

@@ -35,8 +35,10 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
     """Yield the engine. If the engine runs in replicas, they are ready to answer; any other engine is not loaded yet.
 
     Raises:
-        ConfigError: there are not enough GPUs, the engine can never work, or packages that it needs are not installed.
+        ConfigError: the model's config is invalid, there are not enough GPUs, the engine can never work, packages that
+            it needs are not installed, or the cluster cannot be used (`connect`).
         EngineError: no replica becomes ready.
+        GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start on this machine.
     """
     engine = build_engine(asked.model)
@@ -55,7 +57,10 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
 
 
 async def loaded(asked: Answering, say: Say, stack: ExitStack) -> Engine:
-    """The engine of `answering`, loaded and ready wherever it runs. It stays ready until `stack` is closed."""
+    """The engine of `answering`, loaded and ready wherever it runs. It stays ready until `stack` is closed.
+
+    Raises the errors of `answering`, and those of the engine's `load` and `probe`.
+    """
     engine = stack.enter_context(answering(asked, say))
     if engine.home == "gateway":
         await cast(HostedEngine, engine).load()

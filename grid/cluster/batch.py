@@ -45,7 +45,8 @@ class Run:
     Args:
         plan: the plan to run.
         done: the ids of cells that need not run.
-        report: called in the driver when an attempt at a chunk ends, in the order in which attempts end.
+        report: called in the driver when an attempt at a chunk ends, in the order in which attempts end; also called
+            for cells that get failed rows from the driver.
         fleet: holds the replicas of the plan's models.
         tick: called every few seconds.
         money: the budget that limits the run's cells, if there is one; the run adds each report to it.
@@ -106,7 +107,8 @@ class Run:
         """Run until no cell is left or, after `stop`, until the cells in flight have ended.
 
         Raises:
-            UnfinishedError: rows cannot be written, the cluster has no machine left, or a model has no replica left.
+            UnfinishedError: rows cannot be written, files of the run are gone, the cluster has no head or no machine
+                left, a model has no replica left, or a machine's code differs from the driver's.
         """
         try:
             with self._signs, self._money or nullcontext():
@@ -219,7 +221,11 @@ class Run:
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
     def _in_turn(self) -> list[Lane]:
-        """The lanes; with a limit on money, the lane whose next setting has begun the fewest cells comes first."""
+        """The lanes, in the order in which they may begin chunks.
+
+        With a limit on money, these are only the loaded lanes that have cells to begin; the lane whose next setting has
+        begun the fewest cells comes first.
+        """
         if (money := self._money) is None:
             return self._lanes
         flying = Counter[str]()
@@ -233,7 +239,7 @@ class Run:
         return sorted((lane for lane in self._lanes if lane.loaded and lane.any), key=begun)
 
     def _affordable(self, money: Money, lane: Lane, work: Work) -> Work | None:
-        """The work, reduced to as many cells as there is money for; the other cells wait.
+        """The work, reduced to as many cells as there is money for (None if for none); the other cells wait.
 
         If there is not enough money for the next cell and no cell is in flight, the run stops. Cells of another setting
         might cost less, but all settings should have about the same cases.
@@ -288,9 +294,11 @@ class Run:
         self._report(report)
 
     def _died(self, lane: Lane, tried: Try, why: str) -> None:
-        """Handle a task that ended without an answer.
+        """Handle a task that ended without an answer; its cells that have no row run again.
 
-        Each half of the task's cells runs again as a separate task, so that one deadly case does not affect the others.
+        If a cell blocked the worker, this cell fails and the others run again together. Otherwise each half runs again
+        as a separate task, so that one deadly case does not affect the others. A cell that was alone fails after
+        `DEATHS` deaths.
         """
         work, seconds = tried.work, time.monotonic() - tried.started
         tab = tab_of(self._plan.root, work.setting.id, tried.attempt_id)
@@ -353,7 +361,10 @@ class Run:
         self._tell(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
 
     def _listen(self, lane: Lane, passed: float) -> None:
-        """Read the workers' signs, end workers that are silent for too long, and give up on workers that do not end."""
+        """Read the workers' signs, end workers that are silent for too long, and give up on workers that do not end.
+
+        A task whose worker never gave a sign is cancelled and begins again later; it then gets twice the time.
+        """
         import ray
 
         busy = any(one.sign for each in self._lanes for one in each.in_flight.values())

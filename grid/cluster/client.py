@@ -30,9 +30,10 @@ class Router:
         self._loads = dict.fromkeys(names, 0)
 
     def pick(self, key: str, avoid: str | None = None) -> str:
-        """The replica with the highest hash of key and name (rendezvous hashing).
+        """The replica with the highest hash of key and name (rendezvous hashing); the request is added to its load.
 
-        If that replica is overloaded, the least loaded replica is returned instead.
+        If that replica is overloaded, the least loaded replica is returned instead. The replica `avoid` is returned
+        only if there is no other.
         """
         names = [name for name in self._loads if name != avoid] or list(self._loads)
         favourite = max(names, key=lambda name: hashlib.sha256(f"{key}/{name}".encode()).digest())
@@ -62,7 +63,7 @@ class Router:
 class PooledEngine:
     """An engine whose requests go to the replicas of a pool; the replicas count the usage of each attempt.
 
-    The caller gets the engine's errors unchanged.
+    The caller gets the engine's GridErrors unchanged; any other error of the engine becomes an EngineError.
     """
 
     home: ClassVar[Home] = "task"
@@ -77,7 +78,8 @@ class PooledEngine:
         """Ask a replica's engine for samples.
 
         Raises:
-            EngineError: no replica answered in TRIES attempts.
+            EngineError: no replica answered in TRIES attempts, or the engine raised an error that is no GridError.
+            GridError: the engine raised this error.
             UnfinishedError: no replica is left that could ever answer.
         """
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}

@@ -57,8 +57,7 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
     It yields the text that `connect` returns. If a cluster is already held, nothing more is done.
 
     Raises:
-        ConfigError: as for `connect`.
-        UnfinishedError: as for `connect`.
+        ConfigError, GridError, UnfinishedError: as for `connect`.
     """
     global _held
     told = connect(cluster)
@@ -80,8 +79,8 @@ def connect(cluster: ClusterConfig) -> str:
     undoes all changes that `connect` made: environment variables, the SIGTERM handler, and the settings of Ray's logs.
 
     Raises:
-        ConfigError: no cluster answers at the address, the cluster refuses our requests, or the Ray that this process
-            has already initialised cannot be used.
+        ConfigError: `cluster.kind` is `inline`, no cluster answers at the address, the cluster refuses our requests or
+            has other versions of Ray or Python, or the Ray that this process has already initialised cannot be used.
         GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start on this machine.
     """
@@ -98,9 +97,10 @@ def connect(cluster: ClusterConfig) -> str:
     if told := _users_own(cluster):
         return told
     _used = True
-    with ExitStack() as undo:
+    with ExitStack() as watching, ExitStack() as undo:  # the watcher has to wait until Ray has been shut down
         undo.enter_context(_as_it_was())
-        told = _start(cluster, undo) if cluster.kind == "local" else _join(cluster)
+        told = _start(cluster, watching) if cluster.kind == "local" else _join(cluster)
+        _undo.push(watching.pop_all())
         _undo.push(undo.pop_all())
     return told
 
@@ -164,7 +164,7 @@ def _as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """A context manager that logs Ray's long messages about machines and workers, and prints one line instead."""
+    """A context manager that logs Ray's messages and prints each on one line, in our words if it is about a loss."""
     import ray
 
     worker: Any = ray._private.worker
@@ -176,7 +176,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
-    """Print Ray's messages (the `lines` in `data`) in our words; this replaces one of Ray's functions."""
+    """Log Ray's messages (the `lines` in `data`), and print them as `_in_our_words` says; replaces Ray's function."""
     import ray
 
     log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
@@ -209,10 +209,10 @@ def _read_authentication() -> None:
     raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
+def _start(cluster: ClusterConfig, watching: ExitStack) -> str:
     """Start a Ray on this machine for this sweep only, whatever RAY_ADDRESS says; its ports listen on loopback.
 
-    Until `undo` runs, a watcher ends this Ray if our process is killed.
+    Until `watching` is closed, a watcher ends this Ray if our process is killed.
     """
     from ray._private import ray_constants
 
@@ -234,7 +234,7 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
             **_with_plugins(inherited=True),
             **_QUIET,
         )
-        undo.enter_context(watched(Path(context.address_info["session_dir"])))
+        watching.enter_context(watched(Path(context.address_info["session_dir"])))
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds
         raise UnfinishedError(
             one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")
@@ -374,7 +374,7 @@ def _with_plugins(inherited: bool) -> dict[str, Any]:
 
 
 def cpus() -> int:
-    """The number of CPUs in the cluster."""
+    """The number of CPUs in the cluster; 1 if Ray reports none."""
     import ray
 
     return int(ray.cluster_resources().get("CPU", 1))

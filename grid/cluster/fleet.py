@@ -51,7 +51,10 @@ class Totals:
 
     @property
     def stats(self) -> ReplicaStats:
-        """The figures of all processes together: sums, the mean batch size in busy time, and the KV cache's peak."""
+        """All processes' sums, mean batch size in busy time, and KV cache's peak; other figures are the last process's.
+
+        Raises IndexError if no process has reported.
+        """
         parts = list(self.processes.values())
         last = parts[-1]
         busy = sum(part.busy_seconds for part in parts)
@@ -72,7 +75,7 @@ class Totals:
 
 @dataclass
 class Hosted:
-    """A model that runs in replicas: its label, its config, its engine, and its planned number of replicas."""
+    """A model that runs in replicas or a gateway: label, config, engine, and planned number of replicas."""
 
     label: str
     model: Mapping[str, Any]
@@ -129,8 +132,11 @@ class Fleet:
         grows_to: if the cluster starts machines by itself, the number of its GPUs when all machines run.
 
     Raises:
-        ConfigError: the cluster's GPUs can never hold all models of a setting at once, or an engine can never work.
-        EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or no team can be loaded.
+        ConfigError: (on entering) the cluster's GPUs can never hold all models of a setting at once, others hold the
+            GPUs of the first models, or an engine can never work.
+        EngineError: (on entering) no replica of a model without GPUs becomes ready within `ready_seconds`, or no team
+            can be loaded.
+        UnfinishedError: (on entering) a machine does not have the driver's version of a model's plugin.
     """
 
     lost_seconds = LOST_SECONDS
@@ -187,7 +193,7 @@ class Fleet:
         return frozenset(key for key in keys if key in self._models and self._models[key].bundles)
 
     def handles(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The actors of a model's ready replicas, by name; empty if the model needs no replicas."""
+        """The actors of a model's ready replicas, by name; empty if the model has no pool now."""
         found = self.pools.get(model_key(model))
         return {name: handle for name, handle in found.handles.items() if name not in self._late} if found else {}
 
@@ -379,7 +385,8 @@ class Fleet:
     def _wait_loaded(self, always: Sequence[str]) -> None:
         """Wait until all models being loaded are ready and some cells can run.
 
-        Raises the loading error if no cell can run.
+        Raises the error of a model without GPUs, any model's ConfigError or UnfinishedError and, if no team is left,
+        the first error.
         """
         while True:
             self.advance()
@@ -456,7 +463,7 @@ class Fleet:
             self._say(f"{self._models[key].label} cannot be loaded, so cells that need it do not run: {error}")
 
     def _release(self, keys: Sequence[str]) -> bool:
-        """Stop these models, so that their GPUs become free; returns false if there are no models to stop."""
+        """Stop these models, except joined pools, so that their GPUs become free; returns false without `keys`."""
         ours = [key for key in keys if key in self.pools and not self.pools[key].detached]
         if ours:
             self._look()

@@ -14,7 +14,7 @@ _LOOK_SECONDS = 0.5
 
 
 def every() -> list[list[float]]:
-    """All GPUs of each machine, free or not."""
+    """All GPUs of each machine that is alive, free or not."""
     import ray
 
     return [machine(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
@@ -45,9 +45,10 @@ def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> Non
 
 
 def check(label: str, replicas: int, shares: Sequence[float]) -> None:
-    """Raise ConfigError if the free GPUs cannot hold this many replicas of a model.
+    """Raise ConfigError if the free GPUs cannot hold this many replicas of a model, even after `SETTLE_SECONDS`.
 
-    The error names the running pools that hold GPUs, and the command that stops each pool.
+    `shares`: the GPUs of each process of one replica. The error names the running pools that hold GPUs, and the
+    command that stops each pool.
     """
     expect_place({label: shares} if shares else {}, every())
     until = time.monotonic() + SETTLE_SECONDS
@@ -70,7 +71,7 @@ def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]
 
 
 def holders() -> str:
-    """The pools that hold GPUs, each with the command that stops it, as the end of a sentence."""
+    """The detached pools that hold GPUs, each with the command that stops it, as a sentence's end; empty if none."""
     import ray
 
     address = ray.get_runtime_context().gcs_address

@@ -32,9 +32,9 @@ class Work:
     """Some cells of a setting, and how many times they failed to run.
 
     `deaths` is the number of workers that died while they had only these cells, and `waited` is the number of times
-    that no worker began them soon enough. The run numbers the cells of each setting as they begin: `first` is the
-    number of a chunk's first cell, `last` the number after its last cell. If parts of a chunk run again, each part
-    keeps both numbers.
+    that no worker began them soon enough. Within a run, the cells of each setting are numbered in the order in which
+    they begin: `first` is the number of a chunk's first cell, `last` the number after its last cell. If parts of a
+    chunk run again, each part keeps both numbers.
     """
 
     setting: Setting
@@ -129,7 +129,7 @@ class Lane:
         return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
 
     def next(self) -> Work | None:
-        """The work to run next; None if no work is left."""
+        """Take the work to run next; None if no work is left."""
         if self.again:
             return self.again.popleft()
         found = next(self.fresh, None)
@@ -164,8 +164,8 @@ class Lane:
 
         This is `first` or, if the time of a cell is known, the number of cells that together take some seconds.
 
-        Towards the end, chunks become smaller so that all workers end at about the same time. With replicas a chunk has
-        at least `at_once` cells.
+        Towards the end, chunks become smaller so that all workers end at about the same time. With replicas such a
+        chunk has at least `at_once` cells. `chunks`: without replicas, the number of chunks that may be in flight.
         """
         if setting.id not in self._cost:
             return first

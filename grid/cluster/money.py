@@ -36,9 +36,10 @@ class Purse:
         self._dollars: dict[str, float] = {}
 
     def may(self, attempt_id: str, request: int, whose: str, calls: int) -> bool | None:
-        """Whether a request may be sent; if so, it counts as sent.
+        """Whether a request for `calls` calls may be sent; if so, it counts as sent.
 
-        None means that the caller has to wait for the requests at servers.
+        `whose` names the setting and the role. False: the money does not suffice, and no answer will change that. None
+        means that the caller has to wait for requests at servers, and ask again.
         """
         each = self._each(whose)
         left = self._limit * (1 + _ROUNDING) - self._spent
@@ -154,7 +155,7 @@ class Money:
             self.actor.gone.remote(attempt_id)
 
     def each(self, setting_id: str) -> float | None:
-        """The mean cost of a cell of the setting; None if no cell has ended."""
+        """The mean cost, in US dollars, of a cell of the setting; None if no cell has ended."""
         dollars, cells = self._known.get(setting_id, (0.0, 0))
         return dollars / cells if cells else None
 

@@ -135,7 +135,7 @@ def running() -> dict[str, list[str]]:
 
 
 def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) -> Pool | None:
-    """The detached pool with the given name, if it is running."""
+    """The detached pool with the given name; None if it is not running."""
     import ray
 
     names = sorted(running().get(stem, []))
@@ -144,12 +144,12 @@ def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) ->
 
 
 def find(label: str, model: Mapping[str, Any]) -> Pool | None:
-    """The detached pool of a model, if it is running."""
+    """The detached pool of a model; None if it is not running."""
     return named(pool_name(model), label, model)
 
 
 def stop(pool: Pool) -> None:
-    """End the actors of a pool."""
+    """End the actors of a pool, and give their GPUs back."""
     import ray
 
     for handle in pool.handles.values():
@@ -187,7 +187,7 @@ def restart(pool: Pool, name: str) -> None:
 
 
 def well(pool: Pool, seconds: float) -> dict[str, bool]:
-    """Whether each replica is well: it answers within `seconds`, or it is known to be restarting."""
+    """Whether each replica is well; false only if it neither answers within `seconds` nor is known to have ended."""
     import ray
 
     asked = {name: _control(handle.check) for name, handle in pool.handles.items()}
@@ -210,7 +210,7 @@ def _control(method: Any, *arguments: object) -> Any:
 
 
 def log_tail(handle: Any, name: str) -> str:
-    """The last lines of a replica's log, with a line break before each."""
+    """The last lines of a replica's log, or one line that it cannot be read, with a line break before each."""
     import ray
 
     try:
@@ -234,7 +234,7 @@ def spent(pool: Pool, attempt_id: str, seconds: float = 5.0) -> Usage:
 
 
 def stats_of(pools: Sequence[Pool], seconds: float = 5.0) -> dict[str, ReplicaStats | None]:
-    """The figures of each replica; None for a replica that does not answer."""
+    """The figures of each replica; None for a replica that does not answer within `seconds`."""
     import ray
 
     asked = {name: _control(pool.handles[name].stats) for pool in pools for name in pool.names}

@@ -12,7 +12,8 @@ from grid.core.errors import ConfigError, EngineError, UnfinishedError
 from grid.engines.hosted import warning
 
 _LOOK_SECONDS = 5.0
-_PATIENCE = 3.0, 60.0  # time for the rest: a multiple of the time until every pool has a replica; minimum in seconds
+# The time after which the rest is late: a multiple of the time until every pool has a replica; minimum in seconds.
+_PATIENCE = 3.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class _Loading:
 
 
 def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
-    """Load all replicas; returns those that failed, or that take much longer than the others.
+    """Load all replicas; returns, by name, those that failed, or that take much longer than the others.
 
     `say` is called with a line of text from time to time.
 

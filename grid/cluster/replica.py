@@ -59,7 +59,7 @@ class Hosting:
     Args:
         label: the model's name as shown to people.
         threads: the number of threads for computing on a CPU.
-        ready_seconds: the time limit for loading, after which a restarted process is ended again.
+        ready_seconds: the time limit for loading, after which `check` ends the process.
         environment: the driver's environment variables that the engine needs. These variables are secrets, so they are
             passed as arguments of the actor, which Ray does not show; a runtime environment would appear in Ray's logs
             and dashboard.
@@ -133,11 +133,11 @@ class Replica:
         return share
 
     async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
-        """The engine's answer, and the number of requests that this replica has not answered yet."""
+        """The engine's answer, and the number of the engine's requests when its load was last read."""
         return await self._answer(attempt_id, self._engine.sample(prompt, **how))
 
     async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
-        """The engine's answer, and the number of requests that this replica has not answered yet."""
+        """The engine's answer, and the number of the engine's requests when its load was last read."""
         return await self._answer(attempt_id, self._engine.choose(prompt, **how))
 
     async def spent(self, attempt_id: str) -> Usage:
@@ -149,7 +149,7 @@ class Replica:
         return self._stats
 
     async def check(self) -> None:
-        """Return if the engine works or is still loading; end the process if the engine is dead or hangs.
+        """Return if the engine works or is still loading; end the process if it is dead, hangs or loads for too long.
 
         If the event loop of the requests hangs, this call does not return.
         """

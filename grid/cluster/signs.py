@@ -26,7 +26,7 @@ _OBJECT_SECONDS = 4.0  # between two writes or reads of an object; a driver read
 
 @dataclass(frozen=True)
 class Sign:
-    """The message that a worker writes about itself every second.
+    """The message that a worker writes about itself every second (less often in an object store).
 
     `pid`, `started` (the start of the process, in kernel clock ticks) and `node` identify the process; `beats`
     increases with each message. `ended` is the number of the chunk's cells that have ended; `ok` counts the cells that
@@ -50,7 +50,10 @@ class Sign:
 class Signs:
     """The driver's side of the exchange of messages, for one run.
 
-    As a context manager, it removes other runs' files and, at its end, its own.
+    As a context manager, it removes all runs' files at its beginning and at its end.
+
+    Raises:
+        StoreError: (on entering) the folder cannot be written to.
     """
 
     def __init__(self, root: Path) -> None:
@@ -106,7 +109,7 @@ class Speaker:
         self._said = self._asked = -math.inf
 
     def say(self, sign: Sign) -> None:
-        """Replace the last sign with this one."""
+        """Replace the last sign with this one; in an object store, skip signs that come too soon, unless `blocked`."""
         if not sign.blocked and time.monotonic() - self._said < self._every:
             return
         self._said = time.monotonic()
@@ -114,7 +117,7 @@ class Speaker:
             self._file.write_text(json.dumps(asdict(sign)))
 
     def told_to_stop(self) -> bool:
-        """Whether the driver ordered a stop, or has ended."""
+        """Whether the driver ordered a stop, or has ended; False if an object store was asked only just before."""
         if time.monotonic() - self._asked < self._every:
             return False
         self._asked = time.monotonic()

@@ -26,7 +26,7 @@ def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | N
     """The GPUs left free on each machine once processes have taken these shares; None if a share does not fit.
 
     The largest share is placed first. All whole GPUs of a process are on one machine. Each process goes to the machine
-    whose free shares then have the smallest sum.
+    whose free shares have the smallest sum after the process is placed there.
     """
     left = [sorted(gpus) for gpus in machines]
     for share in sorted(shares, reverse=True):
@@ -93,7 +93,7 @@ class Turns:
         return self._let_go(set().union(*self.begun, *self.waiting)) if self.waiting else []
 
     def fail(self, key: str) -> tuple[list[Team], list[str]]:
-        """Handle a model that cannot be loaded; returns its teams, and the models that no other team needs."""
+        """Handle a model that cannot be loaded; returns its teams, and their models that no other team needs."""
         lost = [team for team in (*self.begun, *self.waiting) if key in team]
         self.begun.difference_update(lost)
         self.waiting = [team for team in self.waiting if team not in lost]

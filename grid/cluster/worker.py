@@ -65,7 +65,7 @@ class Report:
     `unknown` is the number of cells whose success cannot be determined (`rows.untold`). `left` counts the cells that
     did not begin or have no row; `unpaid` counts those of the `left` cells for which there was no money. `writes` is
     the number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept`
-    the number of cells with a transcript. `money` is in US dollars, and excludes cells whose answers are not counted;
+    the number of cells with a transcript. `money` is in US dollars, and excludes answers whose tokens are not counted;
     it is None if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells
     that run again.
     """
@@ -104,7 +104,8 @@ def solve_chunk(chunk: Chunk) -> Report:
 
     Raises:
         StoreError: rows cannot be written.
-        UnfinishedError: no replica is left that could answer.
+        UnfinishedError: no replica is left that could answer, the actor that counts money is gone, or this machine's
+            code, plugins or memory of traces differ from the driver's.
     """
     started, result = time.monotonic(), ChunkResult(sections=_written_in(chunk.run_id))
     speaker = Speaker(chunk.root, chunk.run_id, chunk.attempt_id)

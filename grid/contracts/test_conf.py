@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from grid.contracts.subject import file_of, outlines, subject_of, yaml
-from grid.core.engine import CHOOSE, JUDGE, SAMPLE, Engine
+from grid.core.engine import CHOOSE, JUDGE, MESSAGES, NATIVE, SAMPLE, Engine
 from grid.core.errors import ConfigError
 from grid.core.problem import (
     BRANCHING,
@@ -26,6 +26,7 @@ from grid.core.problem import (
     REFERENCES,
     SIMULATED,
     SOLVED_FIRST,
+    TALKS,
     TEXTS,
     Dataset,
 )
@@ -45,7 +46,7 @@ def given(config: dict[str, Any]) -> dict[str, Any]:
     return {key: "something" if value == "???" else value for key, value in unpriced(config).items()}
 
 
-PROVIDED = (OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST, DIAGNOSED)
+PROVIDED = (OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST, DIAGNOSED, TALKS)
 MADE = tuple(ROOMS)
 """The groups whose files name a class."""
 
@@ -93,7 +94,7 @@ def test_engines_keep_their_protocol(model: str) -> None:
     engine = cast(Engine, make("model", given(yaml("model", model))))
     assert isinstance(engine.provides, frozenset)
     assert engine.provides
-    assert engine.provides <= {SAMPLE, CHOOSE}
+    assert engine.provides <= {SAMPLE, CHOOSE, NATIVE, MESSAGES}
     assert engine.name.isidentifier()
     assert engine.home in ("task", "replica", "gateway")
     if engine.home != "task":

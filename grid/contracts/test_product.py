@@ -94,7 +94,7 @@ def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
-    """The case with the fewest reference calls (at least one, if possible) among a dataset's first 20 cases."""
+    """The id of the case with the fewest reference calls (at least one, if possible) among the first 20 cases."""
     found = make(
         "dataset", yaml("dataset", dataset) | fitting(dataset, {"limit": 20}) | ({"path": path} if path else {})
     )
@@ -214,7 +214,7 @@ def test_a_seed_disturbs_alike(robustness: str) -> None:
 def check_episode(row: dict[str, Any], outline: str, silent: bool, where: Where) -> None:
     """Check that an episode ended, and that its row is complete.
 
-    If `silent`, the planner must not have asked a model.
+    If `silent`, the planner must not have asked a model; otherwise it must have asked one.
     """
     assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), (
         f"{where}: the cell must end without an error\n{row['error_traceback']}"

@@ -15,6 +15,7 @@ from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
 from grid.text import references
+from grid.worlds.layers import close, settle
 
 _BUDGET = BudgetConfig()
 
@@ -22,7 +23,11 @@ _BUDGET = BudgetConfig()
 def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
     """Run a dataset's case and return its row in `episodes`.
 
+    `package` is the plugin, which becomes the only allowed one (besides installed ones) if it is not allowed yet.
     `case` is the case's position; `files` gives the names of files by group, as in planner="mine".
+
+    Raises:
+        ConfigError: the plugin, or a value in a file, cannot be used.
     """
     setting, built = _built(package, files)
     case_id = built.dataset.case_ids()[case]
@@ -33,29 +38,40 @@ def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
 
 
 def problem(package: str, case: int = 0, seed: int = 0, **files: str) -> Problem:
-    """The problem of a dataset's case, disturbed by the named robustness setting. `case` is its position."""
+    """The problem of a case, disturbed by the named robustness setting with `seed`; arguments otherwise as in `row`."""
     _, built = _built(package, files)
     return built.problem(built.dataset.case_ids()[case], seed)
 
 
 def problems(package: str, **files: str) -> list[Problem]:
-    """The problems of all cases of a dataset."""
+    """The problems of all cases of a dataset, disturbed with the seed 0; arguments as in `row`."""
     _, built = _built(package, files)
     return [built.problem(case_id, 0) for case_id in built.dataset.case_ids()]
 
 
 def reference_resolves(problem: Problem) -> bool:
-    """Whether the calls of a case's reference, made in order, resolve the case."""
+    """Whether the calls of a case's reference, made in order, resolve the case.
+
+    As after a cell, the world then examines its last state, and ends what it has running, such as a server.
+
+    Raises:
+        ToolError: the world breaks.
+    """
     return asyncio.run(_follow(problem))
 
 
 async def _follow(problem: Problem) -> bool:
-    state, outcomes = problem.world.start(), dict[str, Mapping[str, Json]]()
-    for step, call in problem.reference.calls.items():
-        if call:
-            state, observation = await problem.world.apply(state, references.resolve(call, outcomes))
-            outcomes[step] = observation.content
-    return problem.world.resolved(state)
+    world = problem.world
+    state, outcomes = world.start(), dict[str, Mapping[str, Json]]()
+    try:
+        for step, call in problem.reference.calls.items():
+            if call:
+                state, observation = await world.apply(state, references.resolve(call, outcomes))
+                outcomes[step] = observation.content
+        await settle(world, state)
+        return world.resolved(state)
+    finally:
+        await close(world)
 
 
 def _built(package: str, files: dict[str, str]) -> tuple[Setting, Built]:

@@ -364,11 +364,20 @@ class Engine(Protocol):
         ...
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` independent completions; the prompt's tokens count once for each completion."""
+        """`n` independent completions; the prompt's tokens count once for each completion.
+
+        Raises:
+            ContextError: the prompt does not fit the model's context.
+            EngineError: the server or the engine did not answer, after all retries.
+            EngineDiedError: the engine no longer answers (only engines with weights).
+        """
         ...
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options of a ChoiceAnswer, without a sampling temperature."""
+        """The exact distribution over the options of a ChoiceAnswer, without a sampling temperature.
+
+        Raises the errors of `sample`, and ModelError if no option has any probability.
+        """
         ...
 
 

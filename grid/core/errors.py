@@ -31,10 +31,10 @@ _CUT = _Cut()
 
 
 def one_line(text: object, limit: int = _LINE) -> str:
-    """A text on one line of at most `limit` characters; terminal control characters are shown as escapes."""
+    """A text on one line, cut to `limit` characters; then characters that would not show are written as escapes."""
     flat = " ".join(str(text).split())
-    cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
-    return escaped(cut)
+    shown = escaped(flat[: limit + 1])  # escapes only lengthen a text
+    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -87,7 +87,7 @@ class DataError(GridError):
 
 
 class StoreError(GridError):
-    """A results folder that cannot be used: its schema version is not supported, or another sweep writes to it."""
+    """A folder of results that cannot be used, for example because it cannot be read, written to or understood."""
 
 
 class UnfinishedError(GridError):
@@ -95,7 +95,7 @@ class UnfinishedError(GridError):
 
 
 class ModelError(GridError):
-    """The model's answer cannot be used at all. This failure is a result and is never retried."""
+    """The model's answer cannot be used at all. This failure is a result; only `retry_failed=all` repeats its cell."""
 
 
 class VerdictError(ModelError):
@@ -103,7 +103,7 @@ class VerdictError(ModelError):
 
 
 class ContextError(GridError):
-    """The prompt does not fit the model's context. This failure is a result and is never retried.
+    """The prompt does not fit the model's context. This failure is a result; only `retry_failed=all` repeats its cell.
 
     `room`: the number of tokens left in the context after the prompt, which is less than the number requested; None if
     the number is not known.
@@ -119,7 +119,7 @@ class ContextError(GridError):
 
 
 class ToolError(GridError):
-    """A tool or its world broke. This failure is a result and is never retried."""
+    """A tool or its world broke. This failure is a result; only `retry_failed=all` repeats its cell."""
 
 
 class BudgetError(GridError):
@@ -149,7 +149,7 @@ class Status(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure. A sweep automatically retries only `infrastructure`. `code`: an unforeseen exception."""
+    """The kind of a failure. `retry_failed=true` repeats only `infrastructure`. `code`: an unforeseen exception."""
 
     MODEL = "model"
     TOOL = "tool"

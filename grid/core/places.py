@@ -23,7 +23,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -72,7 +72,7 @@ def beside(root: Path) -> Path:
 
 
 def hand_over(draft: Path, target: Path) -> None:
-    """Move a file to `target`; raises OSError if that fails.
+    """Move a file to `target` (to an address it is copied); raises OSError if that fails.
 
     The file is in the folder that `beside` returns, or in the file system of `target`.
     """
@@ -117,7 +117,8 @@ def expect_folder(key: str, path: Path) -> None:
 class Address(PosixPath):
     """The path of an object, or of all objects below it; operations raise OSError, as for files.
 
-    Every request raises ConfigError if no request can work, because the scheme is unknown or obstore is not installed.
+    Every request raises ConfigError if no request can work, because the scheme is unknown, there is no bucket, obstore
+    is not installed, or the environment's settings for the store are invalid.
     """
 
     _told: Mapping[str, Any] | None = None
@@ -129,7 +130,7 @@ class Address(PosixPath):
         """Raise ConfigError, naming the config key and its value, if the address cannot be read or written.
 
         Nothing is written, because the write request has a condition that does not hold. The answer to the request
-        shows whether writing is allowed and whether the store obeys conditions.
+        shows whether writing is allowed and whether the store obeys conditions; if not, the probe is removed again.
         """
         store = self._store(_FIRST_SECONDS, key, given)
         import obstore
@@ -236,7 +237,8 @@ class Address(PosixPath):
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """The object's size and times, and an inode number derived from its tag.
 
-        A path that is not itself an object, but has objects below it, counts as a folder.
+        A path that is not itself an object, but has objects below it, counts as a folder. Raises FileNotFoundError if
+        there is neither.
         """
         try:
             told = self._info()
@@ -304,7 +306,7 @@ class Address(PosixPath):
         return (one for one in self._below() if fnmatchcase(one.name, pattern))
 
     def open(self, mode: str = "r", *args: Any, **keys: Any) -> Any:
-        """Open the object for reading bytes; each read is a separate request."""
+        """Open the object for reading bytes; each read is a separate request. Any mode but `rb` raises OSError."""
         if mode != "rb":
             raise OSError(errno.EROFS, "objects are written whole", str(self))
         return _Object(self)
@@ -327,10 +329,13 @@ class Address(PosixPath):
         return self.write_bytes(data.encode())
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; no error if there is no object."""
+        """Remove the object.
+
+        If there is no object, some stores raise FileNotFoundError (not if `missing_ok`), and others raise no error.
+        """
         import obstore
 
-        with _as_errors_of_files(self):
+        with suppress(*[FileNotFoundError] * missing_ok), _as_errors_of_files(self):
             obstore.delete(self._store(), self._key)
 
     def replace(self, target: str | os.PathLike[str]) -> Address:

@@ -68,7 +68,8 @@ class Reference:
     are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
     substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
     case without an outline, None in place of a call marks the end of a turn. `unsolvable`: a refusal is the right
-    answer; the calls, if there are any, are those that a planner makes if it overlooks that the case is unsolvable.
+    answer; the calls, if there are any, are the refusal (a call of REJECT), or those that a planner makes if it
+    overlooks that the case is unsolvable.
     `told`: a planner that ends the work has to give the answer verbatim. `substitutes` maps the name of a tool that is
     out of service to its replacement. `milestones` should be reached on the way to the resolution; `forbidden` calls
     should not be made. Milestones and forbidden calls have their own metrics (`grid.metrics.milestones`), separate from
@@ -259,7 +260,7 @@ Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, An
 """Computes, with the help of a model, a benchmark's own metrics of a finished trajectory, by name."""
 
 
-def no_baselines() -> Mapping[str, bool]:
+def no_baselines() -> Mapping[str, bool | None]:
     """No baselines."""
     return {}
 
@@ -288,12 +289,12 @@ class Problem:
     same function. `domain` is the case's domain, with the same name as in the `category` of tools. `own` names the
     candidates that the benchmark itself provides for the case, including the reference's tools; it is empty if the
     benchmark provides no candidates. `measure` and `examine` compute the benchmark's own metrics. `baselines` states,
-    for columns in BASELINES, whether answers given without reading the query resolve the case. `controls` (the column
-    `controls`) are the variables, by name (letters, digits and _), that a regression controls for in addition to the
-    plan's shape and the dataset (planning_horizon B.3). Without `controls`, the regression controls for the plan's last
-    tool. `kind` is the task of agent_planning_benchmark to which the case belongs, if any. If a robustness setting has
-    its own tools or states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from
-    the translation.
+    for columns in BASELINES, whether answers given without reading the query resolve the case; None if only a judge can
+    decide. `controls` (the column `controls`) are the variables, by name (letters, digits and _), that a regression
+    controls for in addition to the plan's shape and the dataset (planning_horizon B.3). Without `controls`, the
+    regression controls for the plan's last tool. `kind` is the task of agent_planning_benchmark to which the case
+    belongs, if any. If a robustness setting has its own tools or states, `as_stated` translates a trajectory into the
+    reference's terms; metrics are computed from the translation.
 
     The run layer sets how tools are retrieved. `parts` are the substeps whose candidates form the tools of the whole
     query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: the
@@ -311,7 +312,7 @@ class Problem:
     own: tuple[str, ...] = ()
     measure: Measure = no_measure
     examine: Examine | None = None
-    baselines: Callable[[], Mapping[str, bool]] = no_baselines
+    baselines: Callable[[], Mapping[str, bool | None]] = no_baselines
     controls: Mapping[str, bool | str] = field(default_factory=dict)
     kind: TaskKind | None = None
     as_stated: Callable[[Trajectory], Trajectory] = as_it_is
@@ -342,7 +343,8 @@ class Dataset(Protocol):
     and can be given to an engine. EXAMINED: problems have `examine`, for settings that name an evaluator.
     SIMULATED: worlds are `grid.worlds.simulated.Played`, for settings that name a simulator. DIAGNOSED: the truth about
     a plan can be computed. SOLVED_FIRST: if only one of two trajectories passed, the one that passed is better
-    (`grid.roles.comparing.SOLVED_FIRST_RULE`).
+    (`grid.roles.comparing.SOLVED_FIRST_RULE`). TALKS: a model in the role `user` talks with the planner
+    (`grid.worlds.simulated.Talking`).
 
     A dataset that needs an evaluator has `asks`, which maps a kind of question (TEXTS, PLANS) to the dataset's key that
     enables it. Without `asks`, the dataset has no questions for an evaluator.

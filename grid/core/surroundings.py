@@ -54,7 +54,7 @@ def usable() -> Iterator[None]:
 
 
 def own_folder() -> Path:
-    """The folder for temporary files, which only this user can enter.
+    """The folder for temporary files, which only this user can enter; it is created if it does not exist.
 
     Its path is short, and the same at every call unless somebody else has taken the folder's name.
     """

@@ -22,7 +22,7 @@ ERRORS = ("E1", "E2", "E3", "E4", "E5", "E6")
 GRADES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The possible grades of a plan (agent_planning_benchmark §3.3)."""
 Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs", "stages"]
-"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4). `stages` asks for the next calls early and late in the
+"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4). `stages` asks for the next call early and late in the
 trajectories of `stepwise` (§5.2, table 15); the benchmark's counts do not include `stages`.
 """
 Stage: TypeAlias = Literal["early", "middle", "late"]
@@ -127,7 +127,11 @@ T = TypeVar("T", bound=type)
 
 
 def to_json(value: object) -> str:
-    """The value as JSON on one line, with keys in their order; characters are escaped only if JSON requires it."""
+    """The value as JSON on one line, with keys in their order; characters are escaped only if JSON requires it.
+
+    Raises:
+        TypeError: the value contains an object that JSON does not have.
+    """
     return "".join(_ENCODE(value, 0))
 
 

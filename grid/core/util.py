@@ -19,7 +19,8 @@ from pydantic import ConfigDict
 def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
     """The folder for `key` in the dataset's cache; this folder contains `files`.
 
-    `generate` fills an empty folder the first time, and again if the cached folder is incomplete.
+    `generate` fills an empty folder the first time, and again if the cached folder is incomplete. Its errors are not
+    caught, and then nothing is cached.
     """
     cache = platformdirs.user_cache_path("agent-grid") / dataset
     cache.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ class World(Protocol):
 
         Raises:
             ToolError: the world itself breaks.
+            EngineError: a live service that the world uses does not answer.
         """
         ...
 

@@ -40,8 +40,8 @@ class Apb(RecordDataset[Record]):
     """The released records. `path` is a JSON Lines file, or a folder that contains such files.
 
     No tool can be run, so no computation can find out which plans are right. `scorer` is `judge` (the model given by
-    `model@judge=NAME`) or `rules` (no model). Rules recognize whether a broken tool is replaced, retried or refused,
-    and decide nothing else.
+    `model@judge=NAME`) or `rules` (no model). Rules decide success only in cases with a broken tool, unless the plan
+    first calls another offered tool that is not the replacement.
 
     Args:
         family: the only task whose cases are used; null: all tasks are used.
@@ -62,11 +62,11 @@ class Apb(RecordDataset[Record]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The question for an evaluator, if one is configured: which plans are right."""
+        """The question for an evaluator: which plans are right; none with the scorer `rules`."""
         return {PLANS: "scorer"} if self.scorer == JUDGED else {}
 
     def __post_init__(self) -> None:
-        """Refuse scorers that need to compute which plans are right."""
+        """Refuse, with a ConfigError, scorers that need to compute which plans are right."""
         if self.scorer not in (JUDGED, RULES):
             allowed = "judge or rules; right plans can be computed only with dataset=apb_synthetic"
             raise ConfigError("dataset.scorer", self.scorer, allowed)
@@ -79,7 +79,10 @@ class Apb(RecordDataset[Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools that the cases offer, in alphabetical order; each case has its own definitions of its tools."""
+        """All tools that the cases offer, in alphabetical order, as the first case with the tool defines it.
+
+        Each case has its own definitions of its tools.
+        """
         found: dict[str, ToolSpec] = {REJECT: REJECT_TOOL}
         for record in self.records.values():
             for name, tool in record.tools.items():
@@ -97,7 +100,7 @@ class Apb(RecordDataset[Record]):
         return self._read[0]
 
     def chosen(self) -> Sequence[str]:
-        """The ids of the records that have the chosen task and split."""
+        """The ids of the records that have the chosen task and split; raises ConfigError if there are none."""
         found = [
             name
             for name, record in self.records.items()
@@ -148,7 +151,7 @@ class Apb(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an aborted episode, which has no plan and therefore no right plan."""
+        """The scores of an aborted episode, which has no plan and so no right plan; empty with the scorer `rules`."""
         return UNSOLVED.get(self.scorer, {})
 
     @cached_property

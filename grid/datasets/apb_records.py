@@ -6,6 +6,7 @@ derived from its content, not from the name of its split.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -171,8 +172,8 @@ def _unsolvable(name: str) -> str:
 def _horizon(row: Mapping[str, Any]) -> int | None:
     """The number of steps to predict; None for whole plans."""
     found = row.get("prediction_horizon")
-    if isinstance(found, str) and found.strip().isdecimal() and found.isascii():
-        found = int(found.strip()[:9])
+    if isinstance(found, str) and re.fullmatch(r"\s*-?[0-9]{1,9}\s*", found):
+        found = int(found)
     if isinstance(found, float) and found.is_integer():
         found = int(found)
     if found is None or found in ("", 0, -1):
@@ -315,7 +316,10 @@ def chain_calls(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def calls_of(rows: Any) -> tuple[ToolCall, ...]:
-    """The calls of a list of steps, in order; messages without calls are left out, and so are outcomes."""
+    """The calls of a list of steps, in order; messages without calls are left out, and so are outcomes.
+
+    Raises UnusableError if a step or a call does not have the expected form, or if there are too many calls.
+    """
     if rows is None:
         return ()
     rows = rows if isinstance(rows, list) else [rows]
@@ -327,7 +331,7 @@ def calls_of(rows: Any) -> tuple[ToolCall, ...]:
 def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
     """The steps already taken: calls with their outcomes.
 
-    The last call of the broken tool is marked as failed.
+    The last call of the broken tool is marked as failed. Raises UnusableError if the steps cannot be read.
     """
     if rows is None:
         return ()

@@ -250,7 +250,10 @@ class Record:
 
 
 def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Record | str:
-    """The tool `name`, made from the first of an API's records, or the reason why the API cannot be a tool."""
+    """The tool `name`, made from the first of an API's records, or the reason why the API cannot be a tool.
+
+    Only the functionality in the tool's description comes from all of the API's records.
+    """
     data = records[0]
     if not all(isinstance(data.get(key), str) for key in _TEXTS):
         return f"one of these texts is missing: {', '.join(_TEXTS)}"
@@ -280,7 +283,10 @@ def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Re
 
 
 def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A unique name for each record: the API's name, followed by a number if an earlier record has the same name."""
+    """A unique name for each record: the API's name, followed by a number if the name is reserved or already taken.
+
+    In a name, blanks become `_`; a record without a name is called `api`.
+    """
     taken, found = set(_RESERVED), list[str]()
     counts: dict[str, int] = {}
     for data in records:
@@ -343,7 +349,8 @@ class _Question:
 class APIBench(FileDataset[_Question]):
     """The evaluation pairs of one hub. `path` is a folder with `api/<hub>_api.jsonl` and `apibench/<hub>_eval.json`.
 
-    A case is resolved if its last call is right. `limit` draws a sample in proportion to the domains' sizes.
+    For TensorFlow Hub, the first file is `api/tensorflowhub_api.jsonl`. A case is resolved if its last call is right.
+    `limit` draws a sample in proportion to the domains' sizes, unless `order` is `file`.
     """
 
     hub: Hub = "huggingface"
@@ -441,7 +448,7 @@ class APIBench(FileDataset[_Question]):
         """The records that are tools, the name of each API's tool, and the skipped records.
 
         The hub's records come first, in the hub's order, followed by the pairs' own records. Tool names are keyed by
-        the API's `_key`; the name is None if the API's call cannot be read.
+        the API's `_key`; the name is None if the API cannot be a tool.
         """
         hub = [row for _, row in read_jsonl(self.files[0])]
         apis: dict[str, list[dict[str, Any]]] = {}  # by `_key`, in the order of the hub

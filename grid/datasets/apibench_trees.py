@@ -127,7 +127,7 @@ def _tree(source: str) -> ast.Module:
 
 
 def _compared(source: str) -> str:
-    """The code with `<` in place of every `=`.
+    """The code with `<` in place of every single `=`; empty if the code cannot be split into tokens.
 
     With `<`, Python reads each named argument as a comparison, so that positional arguments may follow it. No position
     changes.

@@ -72,7 +72,8 @@ class BFCL(FileDataset[_Record]):
 
     A record offers its own functions (`Problem.own`). Because another record may define a function of the same name
     differently, the library `tools` has the first definition of each name, but a problem's library has the definitions
-    of its own record. With a `limit`, the cases are a sample unless `order` is `file`.
+    of its own record. With a `limit`, the cases are a sample unless `order` is `file`. If the cases have several turns,
+    the `outline` cannot be `drafted`.
     """
 
     category: Category = "simple_python"
@@ -95,7 +96,10 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def version(self) -> str:
-        """The base class's version; if the cases have several turns, also the version of the simulated APIs."""
+        """The base class's version; if the cases have several turns, also the version of the simulated APIs.
+
+        Raises ConfigError if the simulated APIs are needed but not installed.
+        """
         return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
@@ -264,8 +268,9 @@ def _specs(functions: Mapping[str, Function]) -> tuple[ToolSpec, ...]:
 def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metric `usage`: among the wanted functions that were called, the share whose first call has accepted values.
 
-    A function's first call is compared with the first wanted call of that function. If a record accepts every
-    call, there are no gold calls to compare with, and all metrics of tools and arguments are None.
+    A function's first call is compared with the first wanted call of that function. If no wanted function was called,
+    `usage` is None. If a record accepts every call, there are no gold calls to compare with, and all metrics of tools
+    and arguments are None.
     """
     if world.wanted == "some":
         return dict.fromkeys(_WITHOUT_GOLD)
@@ -345,7 +350,7 @@ class Conversation:
         return replace(talk, past=past, called=True, snapshots=snapshots, results=results), outcome.observation
 
     def next_turn(self, state: State) -> Talk:
-        """The state after the user's next message."""
+        """The state after the user's next message. Raises ValueError if the current turn is the last."""
         talk = own_state(state, Talk)
         if talk.turn + 1 >= len(self.gold):
             raise ValueError(f"{self.case_id} has no turn after {talk.turn}")
@@ -485,8 +490,8 @@ def _reference(world: Conversation) -> Reference:
     """The gold calls in order, with None between two turns."""
     calls: dict[str, ToolCall | None] = {}
     failing = set()
-    for turn, expected in zip(world.gold, world.expected, strict=True):
-        if turn is not world.gold[0] or calls:
+    for number, (turn, expected) in enumerate(zip(world.gold, world.expected, strict=True)):
+        if number:
             calls[str(len(calls))] = None
         for call, outcome in zip(turn, expected.outcomes, strict=True):
             if outcome.observation.failed:

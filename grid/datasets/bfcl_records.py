@@ -101,7 +101,10 @@ def accepts(signatures: Mapping[str, Signature], wanted: Gold, call: ToolCall) -
 
 
 def value_accepted(value: Json, kind: Kind, values: list[Any]) -> bool:
-    """Whether a value is accepted; it must have its parameter's type or the type of the first accepted value."""
+    """Whether a value is accepted; it must have its parameter's type or the type of the first accepted value.
+
+    The first accepted value is the first one that is not OPTIONAL. Where a float is wanted, a whole number will do.
+    """
     found: Any = value
     if kind.outer is float and type(value) is int and abs(value) < _LARGEST:
         found = float(value)
@@ -210,7 +213,7 @@ def installed() -> str:
 
 @cache
 def api_class(name: str) -> type[Any]:
-    """One of the classes in FILES; raises ConfigError if the package `bfcl-eval` is not installed."""
+    """One of the classes in FILES; raises ConfigError if `bfcl-eval`, or a package that it needs, is not installed."""
     try:
         found: type[Any] = getattr(import_module(f"{_MODULES}.{FILES[name]}"), name)
     except ImportError:
@@ -220,7 +223,10 @@ def api_class(name: str) -> type[Any]:
 
 @cache
 def parameters(name: str, method: str) -> tuple[str, ...]:
-    """A method's parameters, in the order in its code; the order in the documents is sometimes different."""
+    """A method's parameters, in the order in its code; the order in the documents is sometimes different.
+
+    Raises ConfigError as `api_class` does, or AttributeError if the class has no such method.
+    """
     return tuple(inspect.signature(getattr(api_class(name), method)).parameters)[1:]
 
 
@@ -230,7 +236,7 @@ def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
     With `long_context`, the object gets a lot of irrelevant data.
 
     Raises:
-        ConfigError: the package `bfcl-eval` is not installed.
+        ConfigError: `bfcl-eval`, or a package that it needs, is not installed.
         UncontrolledError: the scenario cannot be loaded.
     """
     kind = api_class(name)
@@ -308,7 +314,8 @@ def is_multi_turn(category: Category) -> bool:
 def files_of(path: str | None, category: Category) -> list[Path]:
     """A category's files: the records, the answers (if there are any) and, for several turns, the APIs' functions.
 
-    `path` may also be the folder that contains `data`. Raises ConfigError for `path`.
+    `path` may also be the folder that contains `data`. Raises ConfigError, which names `dataset.path`, if the folder or
+    a file is missing, or if the records or answers are empty.
     """
     name = f"{_PREFIX}{category}.json"
     needed = [name] if category in _UNLISTED else [name, f"{ANSWERS}/{name}"]
@@ -347,7 +354,10 @@ def query_of(row: Mapping[str, Any]) -> str:
 
 
 def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
-    """A record's functions by name; of several functions with one name, only the first. Raises UnusableError."""
+    """A record's functions by name; of several functions with one name, only the first.
+
+    Raises UnusableError if the record offers no function, or a function that cannot be a tool.
+    """
     given = row.get("function")
     if not isinstance(given, list) or not given:
         raise UnusableError("the record offers no function" if given == [] else "the functions are not a list")
@@ -457,7 +467,7 @@ def _first_of(accepted: Accepted) -> dict[str, Json]:
 def example_call(function: Function) -> ToolCall:
     """A call with the required arguments.
 
-    Each value is the first listed value or, if none is listed, an example of the type.
+    A text is the first listed value, if values are listed; any other value is an example of its type.
     """
     kinds = function.signature.parameters
     values = {one.name: one.values for one in function.spec.parameters}

@@ -48,7 +48,7 @@ def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
     """One half of a dataset's cases, in the given order; of every two consecutive cases, a random one is in `test`.
 
     The two halves share no case, even if each half is made with a different limit, because a larger limit only adds
-    cases to each half.
+    cases to each half. If `part` is `all`, all cases are returned.
     """
     if part == "all":
         return case_ids
@@ -235,14 +235,15 @@ class FileDataset(RecordDataset[R]):
     def record(self, case_id: str, row: Any) -> R:
         """A row as a record; raises UnusableError if it cannot be a case.
 
-        An error other than UnusableError, such as a KeyError, stops the reading of the files, because the mistake may
-        be in this method's code. The message of the error then names the case's id.
+        Another error, such as a KeyError, stops the reading of the files, because the mistake may be in this method's
+        code. It is then raised as a DataError that names the case's id.
         """
 
     def folder(self, *needed: str) -> Path:
         """The folder at `path`.
 
-        Raises ConfigError, which names the key, if the folder or one of its files is missing or empty.
+        Raises ConfigError, which names the key, if no folder is given, if the folder cannot be found or read, or if one
+        of the `needed` files is missing or empty.
         """
         return folder("dataset.path", self.path, *needed)
 
@@ -253,7 +254,10 @@ class FileDataset(RecordDataset[R]):
 
     @property
     def records(self) -> Mapping[str, R]:
-        """The usable records."""
+        """The usable records.
+
+        Raises ConfigError if there are none or a file is missing, or DataError if a file or a row cannot be read.
+        """
         return self._read[0]
 
     @property

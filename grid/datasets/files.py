@@ -86,11 +86,10 @@ class _Window:
                 value, end = DECODER.raw_decode(self.text, self.at)
             except ValueError as error:  # the rest of the value may not have been read yet
                 broken = f"broken JSON: {error}"
-            if not broken and self.text[end : end + 1] in _BEHIND:  # else a number may continue (0 of 0.5)
-                break
-            if len(self.text) - self.at > MAX_LINE_BYTES:
+            whole = not broken and self.text[end : end + 1] in _BEHIND  # else a number may continue (0 of 0.5)
+            if (end if whole else len(self.text)) - self.at > MAX_LINE_BYTES:
                 raise ValueError(f"the value has more than {MAX_LINE_BYTES:,} characters, or is broken JSON")
-            if not self._more():
+            if whole or not self._more():
                 if broken:
                     raise ValueError(broken)
                 break
@@ -118,7 +117,8 @@ MAX_FILE_BYTES = 1_000_000_000
 def folder(key: str, path: str | None, *needed: str) -> Path:
     """The dataset's folder.
 
-    Raises ConfigError, which names the key, if the folder or one of its files is missing or empty.
+    Raises ConfigError, which names the key, if no folder is given, if the folder cannot be found or read, or if one of
+    the `needed` files is missing or empty.
     """
     names = ", ".join(needed)
     holding = f"; it must contain {names}" if needed else ""
@@ -142,9 +142,9 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
 def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each line that is not blank as a pair (line number from 1, object).
 
-    Raises DataError if a line is too long, or is neither blank nor a JSON object. If `own` is true, the user wrote the
-    file, and a duplicate key is an error. In a released file, as in its authors' code, the last of several equal keys
-    counts.
+    Raises DataError if a line is too long, or is neither blank nor a JSON object, and OSError if the file cannot be
+    opened. If `own` is true, the user wrote the file, and a duplicate key is an error. In a released file, as in its
+    authors' code, the last of several equal keys counts.
     """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):

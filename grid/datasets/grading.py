@@ -113,7 +113,10 @@ WHOLE = Section("proposal", ("Judge all steps above together.",))
 
 
 def told(trajectory: Trajectory) -> tuple[str, ...]:
-    """One line per step, with the step's call and its result; the answer is the last line."""
+    """A text per step, with the step's call and its result; the last text is the answer, or says that there is none.
+
+    A step that finishes the trajectory has no text of its own.
+    """
     lines = [step_text(step, most=OBSERVED) for step in trajectory.steps if not step.finished]
     return (*lines, f"Final answer: {trajectory.answer}" if trajectory.answer else "No final answer was given.")
 
@@ -132,7 +135,10 @@ def done_section(trajectory: Trajectory) -> Section:
 
 
 def ground(call: ToolCall, results: Mapping[str, Any]) -> dict[str, Json]:
-    """The outcome of a reference call; each field's value depends only on the tool, the arguments and the field."""
+    """The outcome of a reference call; each field's value depends only on the tool, the arguments and the field.
+
+    `results` maps the names of fields to their schemas. The outcome also has the field `receipt`.
+    """
     outcome: dict[str, Json] = {name: _value(call, name, spec) for name, spec in results.items()}
     outcome["receipt"] = f"R-{_digest(call, 'receipt')[:8].upper()}"
     return outcome

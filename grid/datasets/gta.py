@@ -78,7 +78,8 @@ None if the query asks for an image.
 def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
     """An answer's score, from 0 to 1; if `wanted` is lists, the score is 0 or 1.
 
-    For a free text, the score is the similarity to the most similar right answer, or None if `alike` is None.
+    For a free text, the score is the similarity to the most similar right answer (0 without an answer), or None if
+    `alike` is None.
     """
     if isinstance(wanted, Lists):
         return float(bool(answer) and wanted.allow(answer or ""))
@@ -139,7 +140,7 @@ class Record:
 
 
 def read(file: Path) -> dict[str, dict[str, Any]]:
-    """The records by number; raises DataError if the file has a different version."""
+    """The records by number; raises DataError if the file cannot be read or belongs to another version."""
     rows = read_json(file, _MAX_BYTES)
     if not isinstance(rows, dict) or not rows:
         raise DataError(file, None, "an object with records by number is expected (GTA, release 0.1.0)")
@@ -149,7 +150,10 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolSpec]:
-    """The tools of all usable records; raises DataError if tools of the same name have different arguments."""
+    """The tools of all records whose tools are valid.
+
+    Raises DataError if tools of the same name have different arguments.
+    """
     tools: dict[str, ToolSpec] = {}
     for number, row in rows.items():
         with suppress(UnusableError):
@@ -465,8 +469,8 @@ class Gta(FileDataset[Gold]):
 def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1 scores.
 
-    If the query asks for an image, answer_score is `image_score`, or None if there is no sentence model. If an answer
-    is wanted but was not given, answer_score is 0.
+    If the query asks for an image, answer_score is `image_score`. If an answer is wanted but was not given,
+    answer_score is 0. Without a sentence model, answer_score is None for images and free texts.
     """
     made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
     if wanted is not None:

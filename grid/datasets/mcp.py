@@ -57,7 +57,7 @@ class One(BaseModel):
         strange = ("args", "env", "folder") if self.command is None else ("headers",)
         for name in strange:
             if getattr(self, name):
-                other = "url" if self.command else "command"
+                other = "command" if self.command is None else "url"
                 raise ConfigError(f"{key}.{name}", "(not shown)", f"null, because this key needs {key}.{other}")
         headers = tuple((self.headers or {}).items())
         return Server(
@@ -122,7 +122,11 @@ class Mcp(RecordDataset[Task]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The servers' tools; each server is asked only once to list its tools."""
+        """The servers' tools; each server is asked only once to list its tools.
+
+        Raises ConfigError if a server does not list its tools, or if it lists two tools with the same name. Errors in
+        the file of tasks and in the servers' folders are raised first.
+        """
         return self._specs[0]
 
     @cached_property
@@ -134,10 +138,10 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def records(self) -> Mapping[str, Task]:
-        """The usable tasks by id."""
+        """The usable tasks by id; raises ConfigError if there is none."""
         found = {task.id: task for task in self._tasks.values() if self._unusable(task) is None}
         if not found:
-            why = next((one.reason for one in self.skipped), "the file is empty")
+            why = next(map(self._unusable, self._tasks.values()), "the file is empty")
             raise ConfigError("dataset.path", self.path, f"a file with at least one usable task ({why})")
         return found
 
@@ -146,7 +150,7 @@ class Mcp(RecordDataset[Task]):
         return self.records[case_id].cluster or case_id
 
     def problem(self, case_id: str) -> Problem:
-        """One task, with its own world, which starts a server at the first call."""
+        """One task, with its own world, which starts a server at the first call of its tools."""
         task, tools = self.records[case_id], tuple(self.tools.values())
         calls, asked = task.reference(), task.answer is not None
         answered = asked and self.outline == HIDDEN  # an outline itself defines the end of the work
@@ -231,7 +235,7 @@ class Mcp(RecordDataset[Task]):
         return found, skipped
 
     def _unusable(self, task: Task) -> str | None:
-        return unusable(task, self.tools, [*map(_tool, self._specs[1])])
+        return unusable(task, self.tools, {_tool(one): one.reason for one in self._specs[1]})
 
 
 def _one(key: str, keys: object) -> One:
@@ -267,7 +271,8 @@ def _tool(left_out: Skipped) -> str:
 def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metrics of a task: HotpotQA's metrics for the answer, if an answer is wanted.
 
-    If the task has expectations, the metrics include the share of expectations that held, and the first that did not.
+    If the task's expectations were checked, the metrics include the share of expectations that held, and the first that
+    did not (None: all held).
     """
     given = trajectory.answer or ""
     found: dict[str, Any] = {}
@@ -292,7 +297,7 @@ def contents(server: Server) -> list[list[str]]:
     """(path, digest) of each file in a server's folder, in order; empty if there is no folder.
 
     Raises:
-        ConfigError: the folder cannot be read, is too large, or contains a link.
+        ConfigError: it is not a folder, cannot be read, is too large, or contains a link or a file that is not plain.
     """
     folder, key = server.folder, f"{server.key}.folder"
     if folder is None:

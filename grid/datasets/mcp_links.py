@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MESSAGE_BYTES = 4 * 2**20
 """Maximum size of a server's message, in bytes."""
 MESSAGES = 10_000
-"""Maximum number of messages that a server may send before it answers a request; notifications are dropped."""
+"""Maximum number of messages that a server may send for one `Session.ask`; dropped notifications count too."""
 _SECRET = 4  # characters; a variable's value of at least this length is hidden in shown texts
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -121,7 +121,8 @@ class Server:
     def values(self) -> dict[str, str]:
         """The headers with their values.
 
-        Raises ConfigError, which shows no value, if an environment variable has no value.
+        Raises ConfigError, which shows no value, if a header may not be given, if an environment variable's name is not
+        valid, or if the variable has no value that can be sent.
         """
         found, key = dict[str, str](), f"{self.key}.headers"
         for header, name in self.headers:
@@ -342,11 +343,11 @@ _ID = "mcp-session-id"
 class Connection:
     """A session with a server over HTTP. No message is sent twice, because its call may already have been made.
 
-    A redirect is followed only on the same host, because the headers are meant for that host only.
+    A redirect is followed only to the same scheme, host and port, because the headers are meant for that server only.
     """
 
     def __init__(self, server: Server) -> None:
-        """Raise ConfigError if the URL is not valid, or if a header has no value."""
+        """Raise ConfigError if the URL or a header cannot be used (`Server.address`, `Server.values`)."""
         import httpx2
 
         self._url, self._server, values = server.address(), server, server.values()
@@ -458,7 +459,7 @@ class Connection:
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """The response after redirects on the same host.
 
-        A redirect that is not followed causes an error that shows the redirect's address.
+        Raises AwayError for any other redirect, with its address, and for too many redirects.
         """
         for _ in range(_REDIRECTS):
             response = await self._http.send(request, stream=True)
@@ -530,7 +531,7 @@ class Connection:
 def _answers(text: str | bytes, asked: str | int) -> bool:
     """Whether a message answers a request.
 
-    A broken message counts as an answer, because the code that reads it reports the error.
+    A broken message that begins with a brace counts as an answer, because the code that reads it reports the error.
     """
     try:
         found = loads(text)

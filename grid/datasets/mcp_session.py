@@ -51,8 +51,8 @@ def listed(server: Server) -> Listing:
 
     Raises:
         ConfigError: the client is not installed, or the server can never start.
-        RefusedError: the listing is not valid.
-        ServerError: the server ends, hangs or sends too much, such as more tools than `max_tools`.
+        RefusedError: the server answers with an error, or its answer is not valid.
+        ServerError: the server cannot be reached, ends, hangs or sends too much, such as more tools than `max_tools`.
     """
     with ThreadPoolExecutor(1) as thread:  # the current thread may already have a running loop
         return thread.submit(lambda: asyncio.run(_listed(server))).result()
@@ -116,7 +116,8 @@ class Session:
     async def start(self) -> None:
         """Start the server and initialize the session.
 
-        Raises ServerError, or ConfigError if the server can never start.
+        Raises ServerError or RefusedError as `ask` does, or ConfigError if the client is not installed or the server
+        can never start.
         """
         installed()
         async with _starting():
@@ -128,7 +129,8 @@ class Session:
 
         Raises:
             RefusedError: the server answers with an error, or its answer is not valid.
-            ServerError: the server can no longer be used, or does not answer in time.
+            ServerError: the server can no longer be used, or does not answer in time; such a server is ended.
+            ConfigError: the server can never start.
         """
         if self._owner is None or self.why is not None:
             raise self.why or ServerError("it was not started")
@@ -197,7 +199,7 @@ class Session:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
             problem = RefusedError(one_line(f"its answer is none: {place}: {first['msg']}", _SHOWN))
-        except RuntimeError as error:  # a result that does not fit its schema, or an unknown protocol version
+        except RuntimeError as error:  # an unknown protocol version
             problem = RefusedError(one_line(f"its answer is none: {error}", _SHOWN))
         except (RefusedError, ServerError) as error:
             problem = error
@@ -225,7 +227,8 @@ class Session:
     async def _hear(self, link: Link, incoming: Any) -> None:
         """Pass the server's answers and requests to the client.
 
-        Notifications, and lines that are not messages, are dropped.
+        Notifications, and lines that do not begin with a brace, are dropped. When the messages end, or for a line that
+        begins with a brace but is not a message, the link is ended.
         """
         import anyio
 
@@ -281,7 +284,8 @@ def _message(line: bytes, link: Link) -> SessionMessage | None:
     """A line parsed as an answer or a request; None for a notification, and for any other output of a server.
 
     Raises:
-        ServerError: the line is an object but not a message; it may have been meant as the answer to a waiting request.
+        ServerError: the line begins with a brace but is not a message; it may have been meant as the answer to a
+            waiting request.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
@@ -305,6 +309,8 @@ _SCHEMA = 50_000  # maximum length of a schema, in characters
 _DESCRIPTION = 20_000  # maximum length of a description, in characters
 _PARTS = 10_000
 _VALUES = ("default", "enum", "const", "examples")  # keys whose values are not schemas
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
+"""Keys whose values map names to schemas; so a name in such a value is not a schema's key."""
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 
 
@@ -326,8 +332,9 @@ def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Sk
         seen.add(name)
         try:
             found[name] = _spec(name, tool)
-        except BrokenError as error:
-            skipped.append(Skipped(f"tool {one_line(name, 80)}", one_line(f"a tool is left out: {error}", 300)))
+        except (AttributeError, BrokenError, LookupError, RecursionError, TypeError, ValueError) as error:
+            odd = "" if isinstance(error, BrokenError) else f"its schema cannot be read: {type(error).__name__}: "
+            skipped.append(Skipped(f"tool {one_line(name, 80)}", one_line(f"a tool is left out: {odd}{error}", 300)))
     return found, skipped
 
 
@@ -402,7 +409,7 @@ class _Filling:
     def _part(self, key: str, value: Any, within: tuple[str, ...]) -> Any:
         if key in _VALUES:
             return value
-        if key == "properties":
+        if key in _MAPS and isinstance(value, dict):
             return {name: self.filled(one, within) for name, one in value.items()}
         return self.filled(value, within)
 

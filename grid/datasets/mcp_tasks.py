@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -86,8 +86,8 @@ class Expectation(BaseModel):
 def _same(told: Json, wanted: Json, depth: int = 0) -> bool:
     """Whether a value equals the wanted value. An object must have all wanted keys, and may have further keys.
 
-    If the value is a text but the wanted value is not, the text is parsed as JSON. Leading and trailing spaces in a
-    text are ignored.
+    If the wanted value is a text, it is compared with the value's text or JSON, without leading and trailing spaces. If
+    only the value is a text, the text is parsed as JSON. Values nested too deeply are never equal.
     """
     if depth > MAX_DEPTH:
         return False
@@ -150,7 +150,10 @@ def file_of(path: str | None) -> Path:
 
 
 def read_tasks(file: Path) -> dict[int, Task]:
-    """All tasks by line number; raises DataError for a line that is not a task, and for a repeated id."""
+    """All tasks by line number.
+
+    Raises DataError if the file cannot be read, a line is not a task, an id is repeated, or there are too many tasks.
+    """
     tasks, ids = dict[int, Task](), set[str]()
     try:
         for line, row in read_jsonl(file, own=True):
@@ -173,8 +176,8 @@ def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
         raise DataError(file, line, wrong_line(error, Task)) from None
 
 
-def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:
-    """The reason why a task cannot be a case; None if it can."""
+def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Mapping[str, str]) -> str | None:
+    """The reason why a task cannot be a case; None if it can. `left_out` has the reasons why tools are left out."""
     if not (task.calls or task.expect) and task.answer is None:
         return "the task has no calls, answer or expect, so nothing can resolve it"
     calls = task.reference()
@@ -184,7 +187,7 @@ def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str])
     ):
         if call.tool not in tools:
             why = (
-                "was left out"
+                f"was left out ({left_out[call.tool]})"
                 if call.tool in left_out
                 else f"is not a tool of the server{nearest(call.tool, [*tools])}"
             )

@@ -103,6 +103,7 @@ class McpWorld:
             ToolError: the server has ended, hangs or sends too much, or was ended earlier; or the state is not the
                 latest.
             EngineError: the server cannot be reached, or refuses access.
+            ConfigError: the server can never start.
         """
         before = own_state(state, McpState)
         if before.made != self._made:
@@ -127,8 +128,8 @@ class McpWorld:
         """Make the calls of `expect` after the last state. These calls are not steps, and planners do not see them.
 
         Raises:
-            ToolError: a result cannot be read, or the server can no longer be used.
-            EngineError: the same as for `apply`.
+            ToolError: a call is refused, a result cannot be read, or the server can no longer be used.
+            EngineError, ConfigError: the same as for `apply`.
         """
         if not self.expect:
             return
@@ -174,7 +175,7 @@ class McpWorld:
     def answer(self, state: State) -> str | None:
         """The planner's answer, or the last result if the episode ends with its outline.
 
-        None if no answer is wanted.
+        None if no answer is wanted, or if there is none yet.
         """
         own = own_state(state, McpState)
         if self.wanted is None:
@@ -315,9 +316,10 @@ def failed(why: str) -> Observation:
 def observation(result: CallToolResult, most: int) -> Observation:
     """The fields of a result's structured content or, if it has none, one field `result` with its texts, one per line.
 
-    Images, sounds, and resources without text are replaced by a short description. An error becomes a failed call with
-    the error's text. A result of more than `most` characters also becomes a failed call; it shows no part of the
-    result, because a part might mislead.
+    Structured content that is not an object becomes the field `result`. Images, sounds, and resources without text are
+    replaced by a short description. An error becomes a failed call with the first `most` characters of the error's
+    text. A result of more than `most` characters, or with too many levels, also becomes a failed call; it shows no part
+    of the result, because a part might mislead.
     """
     structured = result.structured_content
     told = "\n".join(_text(block) for block in result.content)

@@ -98,7 +98,8 @@ class MnmsWorld:
 
     Other calls may be made as well. Two calls are equal if their values are equal for the scorer, which compares them
     as texts, ignoring case. Arguments for images, audio and objects accept an earlier output of their kind, or one of
-    `files` with a suffix of that kind; any other value is refused with a reason. Calls with missing arguments, or with
+    `files` with a suffix of that kind; any other value is refused with a reason. A text may contain earlier texts and
+    numbers, but no other handle; a number has a digit or is an earlier number. Calls with missing arguments, or with
     arguments that the tool does not have, are refused too.
     """
 
@@ -332,7 +333,7 @@ def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any
 
 
 def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics (`step_scores`) that compare the decision made after the steps `done` with the plan's call."""
+    """The metrics (`step_scores`) that compare the plan's call with the decision that followed the steps in `done`."""
     made = made_plan((*done, *trajectory.steps))[len(done) :]
     return step_scores(gold, made[0] if made else None)
 
@@ -378,7 +379,7 @@ class Labels:
 def labels_of(plan: Sequence[ToolCall], first: int = 0) -> Labels:
     """The labels of a plan whose first call has the place `first`.
 
-    The plan's links refer to calls by place (`records.Calls`).
+    The plan's links refer to calls by place (`mnms_records.Calls`).
     """
     try:
         lines = [line for place, call in enumerate(plan, first) for line in _line(place, call).split("\n")]

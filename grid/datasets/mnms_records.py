@@ -94,7 +94,8 @@ def read_plan(nodes: Any) -> Calls:
     """Turn a plan's list of nodes into calls whose links refer to places.
 
     Raises:
-        UnusableError: the plan is not a list of calls of the closed set, or a link names no field of an earlier call.
+        UnusableError: the plan is not a list of 1 to 100 calls of the closed set with different numbers, an argument is
+            not JSON, or a link cannot be read or names no field of an earlier call.
     """
     if not isinstance(nodes, list) or not 1 <= len(nodes) <= _MOST_CALLS:
         raise UnusableError(f"the plan is not a list of 1 to {_MOST_CALLS} calls")

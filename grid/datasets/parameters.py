@@ -10,7 +10,7 @@ from grid.datasets.grading import children, described, required
 
 
 def details(schema: Any) -> str:
-    """All of a parameter's schema except its type, on one line: text, form, listed values and default."""
+    """A parameter's schema in words, on one line: text, form, listed values and default; other parts are left out."""
     (told, *more), form = _said(schema), _form(schema)
     parts = [told, f"Form: {form}." if form != type_text(schema) else "", *more]
     return " ".join(filter(None, parts))

@@ -158,7 +158,8 @@ class Constants:
     """The most common answers to training questions; among equally common answers, the first in the file.
 
     There is also a most common answer for each last function. The baseline by last function uses the last function of a
-    test question's program, which planners do not know.
+    test question's program, which planners do not know. If no training question has this last function, the baseline
+    uses the overall most common answer.
     """
 
     def __init__(self, trainings: Iterable[Solved]) -> None:
@@ -222,7 +223,7 @@ Q = TypeVar("Q", bound=Planned)
 
 
 class QuestionAnswering(Generic[Q]):
-    """A data set of questions, with solved questions as demonstrations. A question is resolved by its plan's last step.
+    """A data set of questions, with solved questions as demonstrations. A question's `world` says what resolves it.
 
     `demonstrations_by` says how the similarity of questions is measured: by their words (bm25), or by the cosine of
     their embeddings from the sentence-transformers model given by `hub`, `wheel` or `sentence_model`.
@@ -281,9 +282,9 @@ class QuestionAnswering(Generic[Q]):
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
         """The training questions nearest to a case's question, nearest first, without held-out ones (B.1.1, B.1.2).
 
-        In the paper, only the question itself is held out (`question`). A demonstration may then be the same question
-        about different entities, so that a planner only has to copy its plan. With `template`, such questions are left
-        out.
+        The paper names no condition except that demonstrations are held-out data (`question`). A demonstration may then
+        be the same question about different entities, so that a planner only has to copy its plan. With `template`,
+        such questions are left out.
         """
         question = self.questions[case_id]
         held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()

@@ -199,7 +199,11 @@ def derive(world: RestWorld) -> Derived:
     Identifiers are taken from earlier responses: preferably from a field with the parameter's name, otherwise from the
     first item in the latest list, and failing that from an item requested earlier. If no earlier response contains an
     identifier, the world is given one that it accepts. The search text is a name in the query; if the query has several
-    names, each search gets a different one. Every other required argument gets a value of its type.
+    names, each search gets a different one as long as there are enough. Every other required argument gets one of its
+    listed values, or a value of its type.
+
+    Raises:
+        UnusableError: the world refuses a call, or an identifier does not fit its parameter's type.
     """
     calls: dict[str, ToolCall] = {}
     searches = sum(world.endpoints[name].search is not None for name in world.path)
@@ -229,11 +233,11 @@ def derive(world: RestWorld) -> Derived:
 def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Found]) -> tuple[list[_Found], RestState]:
     """The known identifiers (newest first) and the state after a call.
 
-    Raises ValueError if the call is refused.
+    Raises UnusableError if the call is refused.
     """
     after, observation = world.respond(state, call)
     if observation.failed:
-        raise ValueError(f"{call.tool} is refused: {observation.text()}")
+        raise UnusableError(f"no call of {call.tool} that the API accepts could be derived: {observation.text()}")
     endpoint = world.endpoints[call.tool]
     new = [_Found(0, call.tool, endpoint.is_entity, *one) for one in _identifiers(dict(observation.content), ())]
     return [*new, *(one._replace(ago=one.ago + 1) for one in found)], after
@@ -270,9 +274,12 @@ def _rank(one: _Found, item: Input) -> tuple[int, int]:
 def _of_type(item: Input, value: Json) -> Json:
     """An identifier converted to its parameter's type: a text becomes a number for an integer parameter.
 
-    Any other identifier is unchanged.
+    Any other identifier is unchanged. Raises UnusableError if the text is not a number.
     """
-    return int(value) if item.type == "integer" and isinstance(value, str) else value
+    try:
+        return int(value) if item.type == "integer" and isinstance(value, str) else value
+    except ValueError:
+        raise UnusableError(f"{item.name} must be an integer, but the earlier response has {value!r:.60}") from None
 
 
 def _value(item: Input, query: str, following: str) -> Json:
@@ -286,7 +293,7 @@ def _value(item: Input, query: str, following: str) -> Json:
 
 
 def names_in(query: str, most: int) -> list[str]:
-    """The longest names in a query, at most `most`, in the query's order; the query itself if it has no names.
+    """The longest names in a query, at most `most` (or 1), in the query's order; the query itself if it has no names.
 
     Names are quoted texts or, if there are none, sequences of capitalized words.
     """
@@ -323,7 +330,8 @@ class Service:
     def named(self, text: str) -> str | None:
         """The endpoint that a text names.
 
-        Leading and trailing spaces, and the names of variables in the path, are ignored.
+        None if there is no such endpoint. Leading and trailing spaces, the method's letter case, and the names of
+        variables in the path are ignored.
         """
         return self._same.get(_form(text))
 
@@ -332,9 +340,9 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON, all with the same `category`.
 
     Raises:
-        DataError: the file does not have the expected format or version, is too large, or has an operation with a
-            broken reference, that is, one that leads out of the file, to nothing, or back to itself. Schemas may
-            contain themselves.
+        DataError: the file cannot be read, does not have the expected format or version, is too large, has no operation
+            that can be a tool, or has an operation with a broken reference, that is, one that leads out of the file, to
+            nothing, or back to itself. Schemas may contain themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)
@@ -466,9 +474,9 @@ class _Reading:
         return Input(name, where, kind, required, listed(schema)), _plain(told or described(schema))
 
     def _example(self, operation: Mapping[str, Any]) -> Mapping[str, Json] | None:
-        """The example of the first success response, or only its status if it has no content.
+        """The example of the first success response with JSON content; `default` counts as the last of these responses.
 
-        None if there is no success response.
+        If none of them has JSON content, only the first status 2xx; None if there is no such status.
         """
         responses = operation.get("responses") or {}
         codes = sorted(code for code in map(str, responses) if re.fullmatch(r"2(\d\d|XX)", code))

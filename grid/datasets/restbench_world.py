@@ -61,7 +61,8 @@ class Endpoint:
     @cached_property
     def search(self) -> str | None:
         """The parameter with the search text; None if the endpoint is not a search."""
-        return next((item.name for item in self.inputs if item.name in _SEARCH and item.type == "string"), None)
+        free = (item.name for item in self.inputs if item.type == "string" and not item.values)
+        return next((name for name in free if name in _SEARCH), None)
 
     @cached_property
     def entity(self) -> str | None:
@@ -102,9 +103,11 @@ class RestWorld:
 
     Other calls may come between them. Equal calls always return equal responses. An object has the same identifier and
     the same name in all responses; responses need not agree in other ways. An identifier is accepted if a response in
-    this case contained it in any field, if it is among `given`, or if the query mentions it. For any other identifier,
-    the object is not found (404). A call is refused (400) if an argument is missing or has a wrong type; arguments that
-    an endpoint does not declare are ignored. A search returns objects with the name that was searched for.
+    this case contained it in any field for identifiers, if it is among `given`, or if it has a digit and the query
+    mentions it. For any other identifier, the object is not found (404), and neither is an endpoint that does not
+    exist. A call is refused (400) if a required argument is missing, or if an argument has a wrong type or is not one
+    of the listed values; arguments that an endpoint does not declare are ignored. A search returns objects with the
+    name that was searched for.
     """
 
     endpoints: Mapping[str, Endpoint]
@@ -220,7 +223,7 @@ def response(endpoint: Endpoint, arguments: Mapping[str, Json], seed: int, names
 
 
 def identified(value: Json, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every identifier in a response, with the name of the object whose `id` it is."""
+    """Every identifier in a response, with the name of the object whose `id` or `uri` it is; otherwise with no name."""
     if isinstance(value, list):
         for item in value:
             yield from identified(item, name)
@@ -321,7 +324,8 @@ class _Response:
         """The replacement for an example's identifier; for one value of `own`, it is the same everywhere in a case.
 
         A number is replaced by a number. A text is replaced by a similar text, in which letters replace letters and
-        digits replace digits, and the front part stays the same.
+        digits replace digits (in a hexadecimal text, any hexadecimal digit may replace any other), and the front part
+        stays the same.
         """
         drawing = random.Random(derive_seed(self.seed, "identifier", like, own))
         if isinstance(like, int):

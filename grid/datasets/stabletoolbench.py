@@ -456,7 +456,7 @@ _EMPTY: Mapping[str, Json] = {"NoneType": None, "empty list": [], "empty dict": 
 def shape_of(template: Json) -> Json:
     """The shape of a response: its template as an object or a list.
 
-    None if the template is neither, or is a truncated text.
+    None if the template is neither, is empty, or is a truncated text.
     """
     if isinstance(template, str):
         try:

@@ -24,7 +24,10 @@ _RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
 
 
 def standardized(text: str) -> str:
-    """A text in lower case, with `_` for everything except letters and digits, and `get_` before a leading digit."""
+    """A text in lower case, with `_` for everything except letters and digits, and `get_` before a leading digit.
+
+    Of other letters than a to z, only Chinese characters stay; `^` stays too.
+    """
     found = re.sub(r"_{2,}", "_", _OTHER.sub("_", text)).lower().strip("_")
     return f"get_{found}" if found[:1].isdigit() else found
 
@@ -188,6 +191,9 @@ def _offered(path: Path, number: int, row: Any) -> dict[Api, Definition]:
     for listed in row["api_list"]:
         if not isinstance(listed, dict) or not all(isinstance(listed.get(key), str) for key in _TEXTS):
             raise DataError(path, None, f"query {number}: every item of api_list must have {', '.join(_TEXTS)}")
+        for key in _LISTS:
+            if not isinstance(listed.get(key) or [], list):
+                raise DataError(path, None, f"query {number}: {key} in an item of api_list must be a list or null")
         api = Api(*(listed[key] for key in _TEXTS))
         offered.setdefault(api, _definition(listed))
     return offered

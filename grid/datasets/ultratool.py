@@ -2,9 +2,9 @@
 
 The library has all tools that the queries define. The arguments of a reference call come from
 `test_set/tool_usage.json` if that file gives them in full, otherwise from the plan's call strings. The tool and the
-arguments of a call determine its result. Some arguments in the data are only placeholders (`<booking number>`, or the
-argument's own name). A placeholder is replaced by a reference to the earlier output that has the placeholder's name. If
-no earlier output has this name, the argument is left open, so that any value is accepted.
+arguments of a call determine its result. Some values in the data contain a placeholder (`<booking number>`) or are the
+argument's own name. Such a value is replaced by a reference to the latest earlier output that has the argument's name
+or the placeholder's. If no earlier output has such a name, the argument is left open, so that any value is accepted.
 """
 
 from __future__ import annotations
@@ -212,7 +212,8 @@ class UltraTool(FileDataset[_Record]):
     def record(self, case_id: str, row: dict[str, Any]) -> _Record:
         """Convert a row to a record.
 
-        The plan's steps must be numbered, and each tool that the plan calls must be defined by some query.
+        The plan's steps must be numbered (only headings may repeat a number), some step must call a tool, and each tool
+        that is called must be defined by some query. Otherwise, or if a call cannot be used, UnusableError is raised.
         """
         substeps: list[Substep] = []
         calls: dict[str, ToolCall | None] = {}
@@ -280,7 +281,10 @@ class UltraTool(FileDataset[_Record]):
         return tied, open_arguments
 
     def _source(self, argument: str, placeholder: str, before: dict[str, ToolCall | None]) -> str | None:
-        """A reference to the latest earlier output that has a field named like the argument or the placeholder."""
+        """A reference to the latest earlier output that has a field named like the argument or the placeholder.
+
+        Fields for lists and objects are left out. None if there is no such field.
+        """
         wanted = {_squeeze(argument), _squeeze(placeholder)}
         for step, call in reversed(before.items()):
             for name, spec in properties(self._definitions[call.tool], "results").items() if call else ():
@@ -350,7 +354,7 @@ def completed(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[st
 
 
 def _literal(text: str) -> Json:
-    """A quoted string without its quotes, a JSON scalar or list, or the unchanged text."""
+    """A quoted string without its quotes, a JSON value, a constant of Python, or the unchanged text."""
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     if text in _CONSTANTS:

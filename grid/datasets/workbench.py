@@ -378,7 +378,7 @@ def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
     """The gold calls; no calls if nothing may change.
 
     The calls have no order if making them in reverse order leads to the same tables, as with deletions. Calls that add
-    rows have an order, because the new rows depend on the order.
+    rows have an order, because the new rows depend on the order. Calls that are refused are listed in `failing`.
     """
     calls = {str(place): call for place, call in enumerate(gold)}
     failing, place = set[str](), before

@@ -45,7 +45,8 @@ def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool =
 def moment(given: object) -> pd.Timestamp:
     """A date and time in any form that pandas can read; raises RefusedError for any other text.
 
-    `now`, `today` and a time without a date refer to the benchmark's day, not the machine's.
+    `now`, `today` and a time without a date refer to the benchmark's day, not the machine's. An empty text, `NaT` and
+    `nan` give NaT.
     """
     text = str(given)
     if text in ("now", "today"):
@@ -59,7 +60,7 @@ def moment(given: object) -> pd.Timestamp:
 def not_before(one: object, other: object) -> bool:
     """Whether a date and time is equal to or later than another.
 
-    Raises RefusedError if only one of the two has a time zone.
+    False if one of them is NaT. Raises RefusedError as `moment` does, and if only one of the two has a time zone.
     """
     try:
         return bool(moment(one) >= moment(other))
@@ -135,7 +136,8 @@ class Table:
     def where(self, column: str, value: Cell, target: str, new: Cell) -> Table:
         """The table with `target` set to `new` in each row that has `value` in `column`.
 
-        If `target` is missing, the column is added; it is empty in all other rows.
+        If `target` is missing, the column is added, with None in all other rows. Raises FullError if the table has no
+        room for a new column.
         """
         wide = self if target in self.columns else self._widened(target)
         place, at = wide.columns.index(column), wide.columns.index(target)
@@ -153,14 +155,20 @@ class Table:
         return Table((*self.columns, column), tuple(Row(row.label, (*row.cells, None)) for row in self.rows))
 
     def put(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """The table with this row in place of all rows with its label, or at the end if no row has this label."""
+        """The table with this row in place of all rows with its label, or at the end if no row has this label.
+
+        Columns without a value get None. Raises FullError if the table has no room for a new row.
+        """
         row = Row(label, tuple(values.get(name) for name in self.columns))
         if any(other.label == label for other in self.rows):
             return Table(self.columns, tuple(row if other.label == label else other for other in self.rows))
         return self.added(label, values)
 
     def added(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """The table with this row after all other rows, even if another row has the same label."""
+        """The table with this row after all other rows, even if another row has the same label.
+
+        Columns without a value get None. Raises FullError if the table has no room for the row.
+        """
         if len(self.rows) >= MOST_ROWS:
             raise FullError(f"the table has {MOST_ROWS:,} rows and takes no more")
         return Table(self.columns, (*self.rows, Row(label, tuple(values.get(name) for name in self.columns))))
@@ -230,7 +238,10 @@ Outcome: TypeAlias = "tuple[Workplace, Mapping[str, Json]]"
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as planners see it, and its function, which maps (tables, arguments) to Outcome or raises RefusedError."""
+    """A tool as planners see it, and its function.
+
+    `run` maps (tables, arguments) to an Outcome, or raises RefusedError or FullError. `writes`: it changes a table.
+    """
 
     spec: ToolSpec
     run: Callable[..., Outcome]
@@ -276,7 +287,7 @@ def exists(table: Table, column: str, value: str | None) -> None:
 
 
 def looked_up(table: Table, column: str, value: str | None, field: str | None) -> dict[str, Json]:
-    """One field of the first row with this identifier."""
+    """One field of the first row with this identifier; refused if an argument, the row or the field is missing."""
     require(**{column: value, "field": field})
     exists(table, column, value)
     record = shown(table.having(column, value).records()[0])
@@ -286,7 +297,7 @@ def looked_up(table: Table, column: str, value: str | None, field: str | None) -
 
 
 def next_number(table: Table, column: str) -> int:
-    """The largest identifier plus one. Identifiers are compared as texts."""
+    """The largest identifier (by text) plus one; refused if there is no row, or if the identifier is not a number."""
     cells: list[Any] = list(table.column(column))
     try:
         return int(max(cells)) + 1

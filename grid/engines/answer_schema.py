@@ -42,12 +42,12 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     """The schema of an answer that is one object: a call, a plan of calls, an outline, a score, a vote or a verdict.
 
     If a thought is asked for, it comes before the call or plan. The schema of a predicted plan may be an array, or a
-    choice between two objects.
+    choice between a plan and a refusal. A SchemaAnswer contains its own schema, which is returned unchanged.
 
-    Each call has one of the offered tools and only that tool's arguments (planning_horizon B.2: `anyOf`). A single call
-    is the value of `action`, because OpenAI's strict mode refuses alternatives at the root. If the available results
-    are known, every argument that takes a result must be one of these results. If no results are available, tools that
-    take a result cannot be called.
+    Each call has one of the offered tools and only that tool's arguments (planning_horizon B.2: `anyOf`), or no tool if
+    the answer may decline. A single call is the value of `action`, because OpenAI's strict mode refuses alternatives at
+    the root. If the available results are known, every argument that takes a result must be one of these results. If no
+    results are available, tools that take a result cannot be called.
     """
     if isinstance(answer, SchemaAnswer):
         asked: dict[str, Any] = json.loads(answer.schema)
@@ -102,7 +102,9 @@ def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def _arguments(tool: ToolSpec, results: tuple[str, ...] | None) -> dict[str, Any]:
     """The schema of a tool's arguments, by the same rules as `misfit`.
 
-    A value has its argument's type or is a string, such as a reference to an earlier output.
+    An argument for a result must be a reference to a result (one of `results`, unless None), and an argument with
+    binding values (`allowed`) must have one of them. Any other value has its argument's type or is a string, such as a
+    reference to an earlier output.
     """
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     return object_schema({one.name: _value(one.type, allowed(tool, one), results) for one in tool.parameters}, required)
@@ -140,8 +142,8 @@ def plan_schema(answer: ChainAnswer | MessagesAnswer, text: Text, arguments: Arg
     If the case allows a refusal, the root of the schema is a choice between a plan and a refusal.
 
     A `free` plan may have any tool names and arguments, since its mistakes are diagnosed later. Otherwise each call has
-    one of the offered tools and that tool's `arguments`. `text(n)` returns the schema of a text of at most n
-    characters.
+    one of the offered tools and that tool's `arguments`, or no tool if a chain may decline. `text(n)` returns the
+    schema of a text of about n characters at most.
     """
     wanted = _chain(answer, text, arguments) if isinstance(answer, ChainAnswer) else _messages(answer, text, arguments)
     if not answer.may_refuse:

@@ -60,7 +60,7 @@ class ChoiceSearch(ABC):
 
     @property
     def room(self) -> int:
-        """The maximum number of tokens after the prompt in any pass, including the token that the pass predicts."""
+        """The maximum number of tokens after the search's root in any pass, including the token that is predicted."""
         return max(map(len, self._children)) + 1
 
     @property
@@ -128,6 +128,7 @@ class NumberSearch(ChoiceSearch):
     numbers must end, K <= 100 options need two levels, as in the paper; if all numbers must end, they need one more.
 
     Args:
+        labels: for each option, the tokens of its number.
         digits: all tokens of the vocabulary that would continue a number.
         ends: the labels that must end, including all labels that begin another label.
         printed: use algorithm 3 exactly as printed in the paper: after the first token, softmax over the digits only.
@@ -156,7 +157,10 @@ class NumberSearch(ChoiceSearch):
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens as in `ChoiceSearch`, and all digits if one of the wanted prefixes is a number that must end."""
+        """The tokens as in `ChoiceSearch`, and all digits if a wanted prefix is a number that must end.
+
+        With `printed`, all digits are included unless only the empty prefix is wanted.
+        """
         if any(node in self._ends or (self._printed and node) for node in self._masses):
             return sorted(self._digits.union(super().tokens))
         return super().tokens
@@ -192,6 +196,13 @@ class NameSearch(ChoiceSearch):
     writing the name are ignored, as if the model always used one of the labels.
 
     `unassigned` is the mass that went to no label at the nodes that were computed.
+
+    Args:
+        labels: for each option, its labels.
+        bound: as in `ChoiceSearch`.
+
+    Raises:
+        ValueError: as in `ChoiceSearch`, or if a label is the beginning of another label.
     """
 
     def __init__(self, labels: Sequence[Sequence[Prefix]], *, bound: float = 1e-6) -> None:
@@ -276,7 +287,7 @@ def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
 
 
 def search(labels: Sequence[Sequence[Prefix]], bound: float) -> Search:
-    """A fresh search for options with these labels."""
+    """A fresh search for options with these labels, without the stem that they share; raises as `NameSearch` does."""
     every = [label for own in labels for label in own]
     first, last = min(every), max(every)  # a prefix shared by these two is shared by all
     most = min(map(len, every)) - 1

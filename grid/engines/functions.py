@@ -29,9 +29,9 @@ def handed_over(prompt: Prompt) -> Prompt:
     """The prompt for an engine that accepts functions: a section that is not part of the text defines the tools.
 
     The original prompt's options, including `no_tool`, `finish` and `give_up`, become functions; their order and
-    wording stay the same. The instruction that asks for a JSON object is replaced by the answer's `native` instruction.
-    Everything else stays the same, including the history: only the way in which tools are shown and called differs. A
-    prompt that does not ask for a call is returned unchanged.
+    wording stay the same. If the answer has a `native` instruction, it replaces the instruction that asks for a JSON
+    object. Everything else stays the same, including the history: only the way in which tools are shown and called
+    differs. A prompt that asks for neither a call nor a plan of calls is returned unchanged.
     """
     answer = prompt.answer
     if not isinstance(answer, ToolCallAnswer | PlanAnswer):
@@ -62,8 +62,9 @@ def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[st
 def safe_names(names: Sequence[str]) -> list[str]:
     """A distinct function name for each tool's name; a name that servers accept stays as it is.
 
-    In any other name, `_` replaces the characters that servers refuse, and a long name is cut. If the new name would
-    equal another function's name, the new name ends with a digest of the tool's name.
+    In any other name, `_` replaces the characters that servers refuse, but not at either end, and a long name is cut;
+    if nothing is left, the new name is `tool`. If the new name would equal another function's name, the new name ends
+    with a digest of the tool's name. The tools' names must be distinct.
     """
     cleaned = [_cleaned(name) for name in names]
     counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()

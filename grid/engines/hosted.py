@@ -85,15 +85,16 @@ _MOST_BYTES = 20_000
 
 
 def sizes() -> dict[int, int]:
-    """The number of bytes written so far to each stream."""
+    """The number of bytes written so far to each stream (1 and 2) that goes to a file."""
     found = {stream: os.fstat(stream) for stream in _STREAMS}
     return {stream: what.st_size for stream, what in found.items() if stat.S_ISREG(what.st_mode)}
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines that this process and its children wrote; empty if their output does not go to files.
+    """The last `lines` lines that this process and its children wrote; empty if their output does not go to files.
 
-    With `since`, only the lines written after the streams had these sizes are returned.
+    Standard output comes before standard error. Blank lines are left out, and only the last `_MOST_BYTES` of a stream
+    are read. With `since`, only the lines written after the streams had these sizes are returned.
     """
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
@@ -261,7 +262,8 @@ async def unassigned(engine: Engine) -> float | None:
     """The share of probability that a loaded engine gives to texts other than the options of a simple question.
 
     The result is None if the share cannot be measured: the engine provides no choices, the context is too small, or
-    algorithm 3 is used as printed, which gives one-digit numbers no probability, however a model begins its answers.
+    algorithm 3 is used as printed, which gives one-digit numbers no probability, however a model begins its answers. It
+    is 1 if no option has any probability. All errors of `choose` but ModelError and ContextError are raised.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
@@ -274,7 +276,7 @@ async def unassigned(engine: Engine) -> float | None:
 
 
 def warning(label: str, share: float | None) -> str | None:
-    """The warning that the model with this label leaves a `share` above MUCH unassigned; None if it does not."""
+    """The warning that the model with this label leaves a `share` above MUCH unassigned; None for any other share."""
     if share is None or share <= MUCH:
         return None
     name = label.partition("[")[0]

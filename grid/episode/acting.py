@@ -158,7 +158,8 @@ class Acting:
         max_tokens: the maximum number of tokens in one answer.
         fit_tokens: lower `max_tokens` to the model's own limit and to the space left in its context after the prompt,
             and print a line about these limits. Without `fit_tokens`, a model with a lower limit than `max_tokens` is
-            refused, and a prompt that leaves less space counts as too long.
+            refused if the planner `plans_ahead`, and otherwise only leads to a warning that answers are cut off; a
+            prompt that leaves less space counts as too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -262,7 +263,10 @@ def begin(episode: Episode) -> Path:
 
 
 def decisions_left(episode: Episode, path: Path, max_calls: int) -> int:
-    """The number of decisions left on a path: the outline's remaining substeps, or the calls still allowed."""
+    """The number of decisions left on a path: the outline's remaining substeps, or the calls still allowed.
+
+    The number is never higher than what `Case.decisions` leaves; it may be 0 or negative.
+    """
     done, outline, most = len(path.steps), episode.case.plan.substeps, episode.case.decisions
     left = len(outline) - done if outline else max_calls - done + len(episode.before.steps)
     return left if most is None else min(left, most - done + len(episode.before.steps))
@@ -295,7 +299,8 @@ async def rollout(
 
     If an action gives up, the path ends without a step for this action. Without an outline, the tools for the whole
     query are offered. Each action in an answer becomes a separate step; the cost of the whole answer is booked on the
-    first of these steps.
+    first of these steps. The path reached by branch 0 is reported to the episode (`Episode.improved`). Raises the
+    errors of `policy` and `perform`.
     """
     done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
     while substep is not None and not (over and over(done.path)):
@@ -326,7 +331,8 @@ async def perform(
 ) -> Path:
     """Execute a decision's action from the view's path; return the path with the new step.
 
-    `execute` replaces `Episode.execute`. A finish that the world refuses is a failed call, and the path continues.
+    `execute` replaces `Episode.execute`. A finish that the world refuses is a failed call, and the path continues. The
+    step is added to `Episode.decisions`; with `branch` 0, the path is kept as the first pass. Raises like `execute`.
     """
     path, call = view.path, decision.action.call
     executed = Executed(path.state, None, None)

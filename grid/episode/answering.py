@@ -25,7 +25,9 @@ _MAX_TOKENS = 1024
 async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> Trajectory:
     """The trajectory; if it has no answer, or one written before its calls, it gets an answer written after its calls.
 
-    The steps do not change: the cost of the answer counts for the episode, but for no step.
+    The steps do not change: the cost of the answer counts for the episode, but for no step. If the reply cannot be
+    read, the trajectory has no answer. A trajectory at whose end someone else ended the work (`Episode.over`) stays
+    unchanged.
 
     Args:
         episode: the case.
@@ -35,6 +37,7 @@ async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> T
 
     Raises:
         BudgetError: the budget is used up.
+        ContextError, EngineError: as for `Episode.sample`.
     """
     ahead = bool(getattr(planner, "answers_ahead", False))
     if found.chain is not None or (found.answer and not ahead) or episode.over(found.end):

@@ -46,13 +46,13 @@ async def single_pass(
 
     Without an outline, a model with native tool calls may make `several` calls in one answer; the decision then
     includes the calls after the first. If `several` is false, only the first call counts. With `exact`, an answer with
-    a `refused` call counts as unreadable.
+    a `refused` call counts as unreadable. If no answer can be used, the decision has the actions of the last one, of
+    which at least one is unreadable.
     """
     spent, several, last = Usage(), several and not view.guided, None
     for tried in range(1, acting.max_retries + 2):
         asked = await _sample(episode, view, name, 1, acting, last, several)
-        actions = read_answers(asked, view.offer.tools, view.guided, acting.thought)[0]
-        actions = actions if several else actions[:1]
+        actions = read_answers(asked, view.offer.tools, view.guided, acting.thought, several=several)[0]
         if exact:
             actions = [checked(action, view) for action in actions]
         spent = asked.usage if last is None else spent + asked.usage
@@ -97,7 +97,8 @@ async def fill_arguments(episode: Episode, view: View, tool: str, name: str, act
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
     """The call of a chosen tool.
 
-    A call that is unreadable, or does not fit the tool's schema, is sampled again, as often as the retries allow.
+    A call that is unreadable, or does not fit the tool's schema, is sampled again, as often as the retries allow; then
+    the last one is returned nevertheless. For NO_TOOL no request is made.
     """
     if tool == NO_TOOL:
         return Action(None), Usage()
@@ -126,15 +127,21 @@ async def _ask_arguments(
 
 
 def read_answers(
-    asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
+    asked: Answers,
+    offered: Mapping[str, ToolSpec],
+    may_decline: bool,
+    thought: int = 0,
+    only: str | None = None,
+    several: bool = False,
 ) -> list[list[Action]]:
-    """The actions in each completion (several only with native calls).
+    """The actions in each completion: the first one or, if `several` native calls are used, all of them.
 
-    The reason why a completion has an unusable action is recorded in `asked.message`. `only`: the one offered tool that
-    the prompt asks for.
+    If one of these actions is unusable, the reason is recorded in `asked.message`; calls that are not used do not make
+    a completion unreadable. `only`: the one offered tool that the prompt asks for.
     """
     tools = offered if only is None else {only: offered[only]}
-    answers = [_read_answer(asked, place, tools, may_decline, thought) for place in range(len(asked.texts))]
+    most = None if several else 1
+    answers = [_read_answer(asked, place, tools, may_decline, thought)[:most] for place in range(len(asked.texts))]
     for place, actions in enumerate(answers):
         if reasons := [action.unreadable for action in actions if action.unreadable is not None]:
             asked.message.unreadable[place] = reasons[0]
@@ -191,7 +198,7 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
     """The action for text without a call, as is usual with native calls.
 
     At a substep, the action has no call. Otherwise the action finishes with the text as the answer or, if finishing is
-    not offered, is unreadable.
+    not offered, is unreadable. Without any words, the action is unreadable.
     """
     if words and may_decline:
         return Action(None)

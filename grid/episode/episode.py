@@ -161,6 +161,7 @@ class Episode:
         Raises:
             BudgetError: the budget is used up.
             ContextError: the prompt is too long.
+            EngineError: the engine does not answer. Other errors of the engine's `sample` are raised too.
             ValueError: an earlier request of the episode had the same key, and therefore the same seed.
         """
         with self.__keyed("sample", role, key) as named:
@@ -169,7 +170,10 @@ class Episode:
             )
 
     async def choose(self, prompt: Prompt, *key: object, role: Role = ACTOR) -> Choice:
-        """The exact distribution over the prompt's numbered options; `key` names the decision. Raises like `sample`."""
+        """The exact distribution over the prompt's options; `key` names the decision.
+
+        Raises like `sample`, and ModelError if no option has any probability.
+        """
         with self.__keyed("choose", role, key) as named:
             return await self.__requests.choose(role, prompt, *named)
 
@@ -183,7 +187,7 @@ class Episode:
             VerdictError: no answer had a score, even after all retries. If this error ends the planner's work, the best
                 trajectory so far is the result, and it is not known whether this trajectory is a success.
             RuntimeError: the planner's `needs` do not include a JUDGE.
-            ValueError: as for `sample`.
+            BudgetError, ContextError, EngineError, ValueError: as for `sample`.
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
@@ -242,8 +246,8 @@ class Episode:
 
         Raises:
             BudgetError: the budget is used up.
-            ToolError: an observation that is too long, a state without a hash, or a second call from an earlier state
-                in a world that cannot branch.
+            ToolError: an observation that is too long, a state without a hash, a call from an earlier state in a world
+                that cannot branch, or the world broke.
         """
         tool_calls = int(call.tool != FINISH)
         self._within(steps=tool_calls)
@@ -281,7 +285,11 @@ class Episode:
         self.improvements.append(Improvement(found, value, node, self.tool_calls, spent, self.__clock()))
 
     def best(self) -> Trajectory:
-        """The best trajectory so far, or else the unfinished first pass, with all decisions taken so far."""
+        """The best trajectory so far, or else the unfinished first pass, with all decisions taken so far.
+
+        The best of the present turn counts. If the turn has neither, the best of the earlier turns is returned or, if
+        there is none, a trajectory without steps.
+        """
         of_turn = self.improvements[self.__improved_before :]
         if self.first_pass and not of_turn:
             found = self.first_pass()

@@ -96,10 +96,11 @@ def _with(substep: Substep, sought: str) -> Substep:
 def in_order(
     tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None = None, sought: str = ""
 ) -> Options:
-    """The first `most` - 1 tools with `no_tool` or `finish`, in random order; equal calls return the same object.
+    """The first `most` - 1 tools with `no_tool` or `finish`, in random order.
 
     The relative order of two tools does not depend on the remaining tools. Without a seed, the tools keep their order,
-    and `no_tool` or `finish` comes last.
+    and `no_tool` or `finish` comes last. Calls with the same tuple of tools (the same object) and equal other arguments
+    return the same object.
     """
     return _in_order(tools, seed, case, step, most, sought)
 

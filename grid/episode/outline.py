@@ -37,6 +37,7 @@ async def draft(episode: Episode) -> None:
     Raises:
         ModelError: none of three answers was a usable outline: each was unreadable or empty, had more than fifty
             substeps, or had an overlong substep.
+        BudgetError, ContextError, EngineError: as for `Episode.sample`.
     """
     done = episode.case.done
     prompt = prompts.prompt(

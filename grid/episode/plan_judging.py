@@ -104,9 +104,10 @@ def plan_examine(
 ) -> Examine | None:
     """The function `Problem.examine` for a scorer; None for the symbolic scorer.
 
-    With `judge`, the judge provides success and plan_*, and in the task family `broken` also behaviour. With
-    `both`, the judge provides judged_*, and everything else is computed without it. Both scorers also provide
-    judge_contradicted. The judge's metrics are None if none of the judge's answers can be read, even after all retries.
+    With `judge`, the judge provides success and plan_*, in the task family `broken` also behaviour, and unrefined_* if
+    the plan was rewritten; the metrics of `by_rule` are included. With `both`, the judge provides judged_*, and
+    everything else is computed without it. Both scorers also provide judge_contradicted. The judge's metrics are None
+    if none of the judge's answers can be read, even after all retries.
 
     `reference_shown`: whether the judge sees the known solution; if not, the judge is blind (§D.1). `truth` is for
     simulated judges, whose accuracy is set in advance; no prompt shows the truth.

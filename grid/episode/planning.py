@@ -60,6 +60,7 @@ async def plan_ahead(
 
     Raises:
         ModelError: the model gave no usable plan, even after all retries.
+        BudgetError, ContextError: as for `Episode.sample`.
     """
 
     def read(asked: Answers) -> list[Action] | None:
@@ -109,7 +110,7 @@ async def run_plan(
     acting: Acting,
     over: Callable[[Path], bool] = _never,
 ) -> Path:
-    """Execute a plan without the model until the plan ends or `over` returns true.
+    """Execute a plan without the model until the plan ends, the path ends or `over` returns true; returns the path.
 
     The first step carries the plan's cost. All steps have the options that were offered for the plan.
     """
@@ -172,7 +173,7 @@ def read_plan_of(
 
 
 def _check(plan: list[Action], episode: Episode, view: View) -> None:
-    """Raise UnreadableError if a call is refused. Steps that have been run are assumed to have results."""
+    """Raise UnreadableError if a call is `refused`. Steps that have been run are assumed to have results."""
     outline, done = episode.case.plan.substeps, len(view.path.steps)
     before = {step.substep.id: True for step in view.path.steps}
     for place, action in enumerate(plan, start=done):
@@ -185,7 +186,8 @@ def _check(plan: list[Action], episode: Episode, view: View) -> None:
 def _calls(asked: Answers, view: View) -> list[Call]:
     """The calls of a plan.
 
-    With native calls, the plan consists of all calls in the answer; text without a call ends the work.
+    With native calls, the plan consists of all calls in the answer; without an outline, text without a call ends the
+    work.
 
     Raises UnreadableError if no plan can be read.
     """
@@ -289,6 +291,7 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
 
     Raises:
         ModelError: the model gave no usable plan, even after all retries.
+        BudgetError, ContextError: as for `Episode.sample`.
     """
     found = await asking.ask(episode, asking.prompt, *asking.key)
     if found.plan is None:

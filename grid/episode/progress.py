@@ -14,12 +14,14 @@ from grid.episode.requests import MOST_CHARACTERS
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits at which an episode is stopped; the best trajectory so far is then the result.
+    """The limits of an episode. At the first four, it is stopped, and the best trajectory so far is the result.
 
-    `steps` are executed calls. `llm_calls` are completions and scoring passes, and `tokens` are input and output
-    tokens, both summed over all roles that a planner asks. `seconds` count the time used by the case itself. None: no
-    limit. The limits are checked before each request and each call, so they can be exceeded by the tokens and seconds
-    of requests that are in flight.
+    `steps` are executed calls, without the finish. `llm_calls` are completions and scoring passes, and `tokens` are
+    input and output tokens, both summed over all roles that a planner asks. `seconds` count the time used by the case
+    itself. None: no limit. These limits are checked before each request and each call, so they can be exceeded by the
+    tokens and seconds of requests that are in flight. A longer prompt than `prompt_characters` and a longer observation
+    than `observation_characters` end the episode with an error (ContextError, ToolError). An answer that is longer than
+    `answer_characters` counts as unreadable.
     """
 
     llm_calls: int = 5000
@@ -35,7 +37,7 @@ class Improvement(NamedTuple):
     """A trajectory that was better than all earlier ones, and the budget used when it was found.
 
     `value` is the planner's own value of the trajectory, or None if the planner has no such measure; `node` is the
-    trajectory's node in a search tree.
+    label of the trajectory's node in a search tree, or None if there is no tree.
     """
 
     trajectory: Trajectory
@@ -66,8 +68,9 @@ class Before(NamedTuple):
 class Plans:
     """The first plan that an episode's planner wrote; `draft` is the digest of the plan's text before any critique.
 
-    If the planner wrote the plan before it ran anything and then carried it out, `planned` is the plan that was carried
-    out, and `unrefined` is the plan before its critique.
+    `planned` is the plan of the first turn, if the planner records it before it runs anything (`holistic` and
+    `plan_first`, unless the case is diagnosed); `unrefined` is this plan before its critique, or None if there was no
+    critique.
     """
 
     draft: str | None = None

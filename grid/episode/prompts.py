@@ -168,22 +168,22 @@ def _task(query: str, outline: tuple[str, ...]) -> Section:
 
 
 def plan_section(lines: Sequence[str]) -> Section:
-    """A plan that was written before anything was run; the section is the same for all decisions after the plan."""
+    """A plan that was written before anything was run, the same for all decisions after it; empty without a plan."""
     return Section("plan", (PLAN, *lines, PLAN_USE)) if lines else EMPTY
 
 
 def thought_section(thought: str) -> Section:
-    """The thought on this decision, written before the tools were retrieved."""
+    """The thought on this decision, written before the tools were retrieved; empty if there is none."""
     return Section("thought", (THOUGHT, thought)) if thought else EMPTY
 
 
 def history_section(lines: Sequence[str]) -> Section:
-    """The steps done so far, one entry per step."""
+    """The steps done so far, one entry per step; empty if there are none."""
     return Section("history", ("Done so far:", *lines)) if lines else EMPTY
 
 
 def lessons_section(lessons: Sequence[str]) -> Section:
-    """The lessons from earlier attempts."""
+    """The lessons from earlier attempts; empty if there are none."""
     return Section("lessons", ("Lessons from earlier attempts:", *lessons)) if lessons else EMPTY
 
 
@@ -193,7 +193,10 @@ def siblings_section(lines: Sequence[str]) -> Section:
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
-    """Solved questions, if any, the most similar to the case first. If cases need answers, plans end with a finish."""
+    """Up to `count` solved questions, the most similar first; empty if there are none.
+
+    If the case needs an answer, their plans end with a finish.
+    """
     solved = episode.demonstrations(count)
     return _demonstrated(solved, episode.case.answered) if solved else EMPTY
 
@@ -207,7 +210,7 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
     """One step as a line of the history: its call as written and, if `observed`, the result of the call.
 
     `most`: the maximum number of characters shown of the result; None: no limit. `answer` is the answer with which the
-    step ended the path; it is shown in prompts that judge a whole path or reflect on it.
+    step ended the path; it is shown in prompts that judge a whole path, reflect on it, or come in a later turn.
     """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
@@ -232,7 +235,7 @@ def told_of(step: Step, observation: Observation, most: int | None = None) -> st
 
 
 def with_message(line: str, message: str | None) -> str:
-    """A step's line, followed by the user's message."""
+    """A step's line, followed by the user's message, if there is one."""
     return line if message is None else f"{line}\n{USER}{message}"
 
 

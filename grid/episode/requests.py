@@ -114,7 +114,8 @@ class Requests:
         """`n` completions and their cost; `key` names the decision.
 
         An engine with native tool calls receives the prompt's tools as functions; the message records the prompt in
-        this form.
+        this form. If `allow` or the engine raises an error, so does this method; `allow` is asked first, and a request
+        that it refuses leaves no message.
         """
         if NATIVE in self._engines[role].provides:
             prompt = handed_over(prompt)
@@ -147,7 +148,7 @@ class Requests:
         return await ask(max_tokens=left)
 
     async def choose(self, role: Role, prompt: Prompt, *key: object) -> Choice:
-        """The exact distribution over the prompt's numbered options; `key` names the decision."""
+        """The exact distribution over the prompt's options; `key` names the decision. Raises like `sample`."""
         self._allow(prompt, 1)
         message = self._message(role, prompt, key)
         choice = await self._engines[role].choose(prompt, seed=message.seed)
@@ -196,7 +197,9 @@ def rejected(asked: Answers, tried: int, tries: int) -> Rejected:
 
 
 def again(prompt: Prompt, last: Rejected | None) -> Prompt:
-    """The prompt for the next attempt. It ends with the last answer and its error, so that the prompts share a prefix.
+    """The prompt for the next attempt: the prompt, then `last` and its error; unchanged if `last` is None.
+
+    The error comes at the end, so that the prompts share a prefix.
 
     The answer is untrusted, so it is cut and shown on one line, where it cannot be mistaken for another part of the
     prompt. The attempt's number makes all prompts different, even if a model at temperature 0 repeats its answer.

@@ -14,8 +14,8 @@ Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k",
 
 `unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: the node's path already
 contains the same call. `given_up`: the policy gave up because the path leads nowhere. `pre`: the judge's score before
-the execution was too low. `top_k`: the score before the execution was not among the best. `post`: the judge's score
-after the execution was too low.
+the execution was too low. `top_k`: the score before the execution (in best-first search: the sample share) was not
+among the best. `post`: the judge's score after the execution was too low.
 """
 
 
@@ -23,13 +23,14 @@ after the execution was too low.
 class Node:
     """A state with the path to it, and the edge (s, a) from its parent: the action, its scores and its visits.
 
-    `label` contains, for each node from the root to this node, its index among its siblings; `place` is the index among
-    all nodes. `path` is None until the action is executed (or imagined). `share` is the share of samples that proposed
-    the action, or the action's probability. `entropy` is the entropy, in nats, of the exact distribution over the
-    options after this node, or None if it was not computed. `visits` is N(s, a) and `value` Q(s, a) of the edge.
-    `spent` is the cost of proposing the action, `execution` the action's position in the order of executions, counted
-    from 0. `pre_asked` and `post_asked` identify the requests to the judge for the scores before and after the
-    execution; they are None if the judge was not asked.
+    `label` contains the turn (from 0) and, for each node from the root's child to this node, its index among its
+    siblings (`s` for a simulated node), separated by dots; `place` is the index among all nodes of the episode. `path`
+    is None until the action is executed (or imagined). `share` is the share of samples that proposed the action, or the
+    action's probability. `entropy` is the entropy, in nats, of the exact distribution over the options after this node,
+    or None if it was not computed. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is the cost of
+    proposing the action, `execution` the action's position in the order of executions, counted from 0. `pre_asked` and
+    `post_asked` identify the requests to the judge for the scores before and after the execution; they are None if the
+    judge was not asked.
     """
 
     label: str

@@ -4,8 +4,8 @@
 modules return the samples of a run, and the data that all its samples have in common. `episodes` defines the types of
 samples and data, and makes rows from them. Values that a file does not have are null.
 
-This package imports `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is the
-command.
+This package imports `cells`, `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is
+the command.
 """
 
 IMPORTED = "imported"

@@ -43,7 +43,7 @@ class Source:
         tool: `inspect` or `tau2`; the names of planners and metrics begin with it.
         package, version: the package that wrote the file (one of RECORDED), and its version.
         file, sha256: the file's name, without folders, and the digest of its bytes.
-        identity: a text that distinguishes this run from others, even if the file grows.
+        identity: a text that distinguishes this run from others, and stays the same if the file grows.
         model, planner, dataset: the setting's labels.
         dataset_version: the version of the data, if the file states it.
         roles: the labels of the run's other models, keyed by role.
@@ -160,14 +160,25 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
     """
     with store.locked(root):
         _check_rule(root, source)
-        there, found = store.finished(root), Found()
+        there, found, met = store.finished(root), Found(), set[str]()
 
         def wanted(case_id: str, trial: int) -> bool:
-            known = bool(there.holds([_cell_id(source, case_id, trial)])[0]) if len(there) else False
+            cell = _cell_id(source, case_id, trial)
+            if cell in met:
+                found.note("have the case and the trial of an earlier sample, and are left out")
+                return False
+            known = bool(there.holds([cell])[0]) if len(there) else False
+            if known:
+                met.add(cell)
             found.there += known
             return not known
 
-        samples = read(wanted, found)
+        def taken() -> Iterator[Sample]:
+            for sample in read(wanted, found):
+                met.add(_cell_id(source, sample.case_id, sample.trial))
+                yield sample
+
+        samples = taken()
         while some := list(islice(samples, AT_ONCE)):
             rows = _rows(source, some, _of_cases(root, source, some), now)
             store.write(root, {**rows, "metrics": _declared(root, source, some)})
@@ -188,14 +199,38 @@ def planner_label(tool: str, name: str) -> str:
 
 
 def score_name(tool: str, *parts: str) -> str:
-    """The name of a metric, made from the tool's name and the scorer's name."""
+    """The name of a metric, made from the tool's name and `parts`: lower case, with other characters as underscores.
+
+    The name is cut to 64 characters, so long names may coincide.
+    """
     return re.sub(r"[^a-z0-9]+", "_", "_".join([tool, *parts]).lower())[:_NAME]
+
+
+class Names:
+    """The names of a run's scores, which are all different: each name belongs to the first score that asks for it."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, tuple[str, ...]] = {}
+
+    def of(self, name: str, kind: str, *score: str, found: Found | None = None) -> str:
+        """The name of a score of a kind, such as `text`, which may be known under `name`.
+
+        If this name belongs to another score, the result ends in a digest, and `found` gets a note.
+        """
+        if self._owners.setdefault(name, (kind, *score)) == (kind, *score):
+            return name
+        digest = _digest([kind, *score])[:8]
+        own = f"{name[: _NAME - len(digest) - 1]}_{digest}"
+        if found is not None:
+            told = one_line("/".join(score), 80)
+            found.note(f"have the score {told} as {own}, because another score has the name {name}")
+        return own
 
 
 def resolved(value: float | str | None) -> bool | None:
     """Whether a score is a success; only 1, the greatest value, is a success.
 
-    None if the score is not between 0 and 1.
+    None if the score is missing or is not a number from 0 to 1.
     """
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
@@ -235,7 +270,7 @@ def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dic
 def _of_cases(root: Path, source: Source, samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
     """The columns of the cases (cluster, depth, breadth), keyed by case id and taken from the folder's own cells.
 
-    Cells without a disturbance are preferred.
+    Cells with a known depth are preferred; among these, cells without a disturbance.
     """
     ids = pa.array(sorted({sample.case_id for sample in samples}), pa.string())
     where = (pc.field("dataset") == source.dataset) & pc.field("case_id").isin(ids)

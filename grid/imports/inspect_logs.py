@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from grid.core.errors import ConfigError, DataError, GridError, Status, one_line
 from grid.imports.episodes import (
     Called,
     Found,
+    Names,
     Read,
     Said,
     Sample,
@@ -123,7 +125,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without the addresses and folders of a machine."""
+    """The run's parameters in the log; the model's address and the data's location are left out."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -141,11 +143,14 @@ _GENERATE = {"temperature", "top_p", "top_k", "max_tokens", "seed", "reasoning_e
 
 
 def _samples(path: Path, zipped: bool, log: Any, rule: str, wanted: Any, found: Found) -> Iterator[Sample]:
-    for case_id, epoch, read in _each(path, zipped, log):
-        if epoch > 0 and wanted(str(case_id), epoch - 1):
+    samples, names = [*_each(path, zipped, log)], Names()
+    for told, _ in samples:  # also those that are not wanted, so that names do not depend on what is
+        _scores(_values(told.scores or {}), names)
+    for told, read in samples:
+        if told.epoch > 0 and wanted(str(told.id), told.epoch - 1):
             try:
                 one = read()
-                sample = None if one.invalidation else _sample(one, log.eval, rule, found)
+                sample = None if one.invalidation else _sample(one, log.eval, rule, names, found)
             except GridError:
                 raise
             except Exception as error:  # noqa: BLE001 - a cut or damaged sample must not end the import
@@ -157,11 +162,11 @@ def _samples(path: Path, zipped: bool, log: Any, rule: str, wanted: Any, found: 
                 yield sample
 
 
-def _each(path: Path, zipped: bool, log: Any) -> Iterator[tuple[str | int, int, Any]]:
-    """The id and the epoch of every sample, and a function that reads the sample."""
+def _each(path: Path, zipped: bool, log: Any) -> Iterator[tuple[Any, Any]]:
+    """Every sample's summary (its id, epoch and scores), and a function that reads the sample."""
     if not zipped:
         for one in log.samples or []:
-            yield one.id, one.epoch, lambda one=one: one
+            yield one, lambda one=one: one
         return
     from inspect_ai.log import read_eval_log_sample, read_eval_log_sample_summaries
 
@@ -171,13 +176,13 @@ def _each(path: Path, zipped: bool, log: Any) -> Iterator[tuple[str | int, int, 
         raise DataError(Path(path.name), None, f"Inspect cannot list its samples ({one_line(error, 300)})") from None
     for one in summaries:
         how: dict[str, Any] = {"resolve_attachments": True, "format": "eval", "exclude_fields": _UNREAD}
-        yield one.id, one.epoch, partial(read_eval_log_sample, str(path), one.id, one.epoch, **how)
+        yield one, partial(read_eval_log_sample, str(path), one.id, one.epoch, **how)
 
 
-def _sample(one: Any, spec: Any, rule: str, found: Found) -> Sample:
+def _sample(one: Any, spec: Any, rule: str, names: Names, found: Found) -> Sample:
     events = [event for event in one.events if event.event == "model" and not event.error and event.cache != "read"]
-    scores = _scores(one.scores or {})
-    success = resolved(scores.get(score_name(TOOL, *rule.split("/", 1))))
+    values = _values(one.scores or {})
+    success = resolved(next((worth for score, worth in values.items() if "/".join(score) == rule), None))
     if success is None:
         found.note("have no known success, because their score is missing or is not a number from 0 to 1")
     said = [message for message in one.input if message.role == "user"] if isinstance(one.input, list) else []
@@ -191,7 +196,7 @@ def _sample(one: Any, spec: Any, rule: str, found: Found) -> Sample:
         query=query,
         target="\n".join([one.target] if isinstance(one.target, str) else one.target) or None,
         messages=_messages(one.messages, {event.output.message.id: event for event in events if event.output.choices}),
-        scores=scores,
+        scores=_scores(values, names, found),
         success=success,
         ended=dt.datetime.fromisoformat(str(one.completed_at)) if one.completed_at else None,
         status=Status.FAILED if error else Status.OK,
@@ -214,23 +219,32 @@ def _cluster(metadata: Mapping[str, Any]) -> str | None:
     return str(told) if isinstance(told, str | int) else None
 
 
-def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
-    """The values of all scores, keyed by metric name; the name for a value that is not a number ends in `_text`."""
-    found: dict[str, float | str] = {}
+def _values(scores: Mapping[str, Any]) -> dict[tuple[str, ...], float | str]:
+    """The values of all scores, keyed by the scorer's name and, if a score has several values, the value's key."""
+    found: dict[tuple[str, ...], float | str] = {}
     for scorer, score in scores.items():
         several = score.value.items() if isinstance(score.value, dict) else ()
-        parts = [([scorer, str(key)], value) for key, value in several] or [([scorer], score.value)]
-        for names, value in parts[:_SCORES]:
-            worth = _worth(value)
-            if isinstance(worth, float):
-                found[score_name(TOOL, *names)] = worth
-            elif worth is not None:
-                found[score_name(TOOL, *names, "text")] = worth
+        parts: list[tuple[tuple[str, ...], Any]] = [((scorer, str(key)), value) for key, value in several]
+        parts = parts or [((scorer,), score.value)]
+        found |= {names: worth for names, value in parts[:_SCORES] if (worth := _worth(value)) is not None}
     return found
 
 
+def _scores(
+    values: Mapping[tuple[str, ...], float | str], names: Names, found: Found | None = None
+) -> dict[str, float | str]:
+    """The values, keyed by metric name; the name for a value that is not a number ends in `_text`."""
+    scores: dict[str, float | str] = {}
+    for score, worth in values.items():
+        if isinstance(worth, str):
+            scores[names.of(score_name(TOOL, *score, "text"), "text", *score, found=found)] = worth
+        else:
+            scores[names.of(score_name(TOOL, *score), "number", *score, found=found)] = worth
+    return scores
+
+
 def _worth(value: Any) -> float | str | None:
-    """The value of a score, as a number if possible, otherwise as a text; None for a number that is not finite."""
+    """The value of a score, as a number if possible, otherwise as a text; None if it is missing or not finite."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag
@@ -239,7 +253,9 @@ def _worth(value: Any) -> float | str | None:
         except ValueError:
             return cast(str, value)
     if isinstance(value, bool | int | float):
-        return float(value) if math.isfinite(value) else None
+        with suppress(OverflowError):  # of a whole number with more than 308 digits
+            return float(value) if math.isfinite(value) else None
+        return None
     return None if value is None else str(value)
 
 

@@ -18,6 +18,7 @@ from grid.core.untrusted import loads
 from grid.imports.episodes import (
     Called,
     Found,
+    Names,
     Read,
     Said,
     Sample,
@@ -31,6 +32,7 @@ from grid.imports.episodes import (
 
 TOOL = "tau2"
 REWARD = "reward"
+_TERMINATION = "termination"
 LARGEST = 512 << 20
 """The maximum size of a results file, in bytes."""
 _LIMITS = {"max_steps": "steps", "too_many_errors": "errors", "timeout": "seconds"}
@@ -192,22 +194,28 @@ def _version(results: _Results) -> str:
 
 
 def _samples(results: _Results, rule: str, wanted: Any, found: Found) -> Iterator[Sample]:
-    tasks, places = {task.id: task for task in results.tasks}, dict[str, int]()
+    tasks, places, names = {task.id: task for task in results.tasks}, dict[str, int](), Names()
+    names.of(score_name(TOOL, REWARD), "number", REWARD)
+    names.of(score_name(TOOL, _TERMINATION), "text", _TERMINATION)
+    for run in results.simulations:  # also those that are not wanted, so that names do not depend on what is
+        _scores(run, names)
     for run in results.simulations:
         place = places[run.task_id] = places.get(run.task_id, -1) + 1
-        if wanted(run.task_id, run.trial if run.trial is not None else place):
-            yield _sample(run, run.trial if run.trial is not None else place, tasks.get(run.task_id), rule, found)
+        trial = run.trial if run.trial is not None else place
+        if wanted(run.task_id, trial):
+            yield _sample(run, trial, tasks.get(run.task_id), rule, _scores(run, names, found), found)
 
 
-def _sample(run: _Run, trial: int, task: _Task | None, rule: str, found: Found) -> Sample:
+def _sample(
+    run: _Run, trial: int, task: _Task | None, rule: str, scores: Mapping[str, float | str], found: Found
+) -> Sample:
     broken, kind = run.termination_reason in _BROKEN, _BROKEN.get(run.termination_reason)
-    scores = {} if run.skipped else _scores(run)
     if run.skipped:
         broken, kind = True, ErrorKind.INFRASTRUCTURE
         found.note(
             "were skipped by the runner after an error; their success is not known (the runner counts them as 0)"
         )
-    success = resolved(scores.get(score_name(TOOL, rule)))
+    success = None if run.skipped else resolved(_values(run).get(rule))
     messages = [one for message in run.messages for one in (message.tool_messages or [message])]
     said = _messages(messages)
     told = [one.text for one in said if one.role == "assistant" and one.text]
@@ -218,7 +226,7 @@ def _sample(run: _Run, trial: int, task: _Task | None, rule: str, found: Found) 
         query=_query(task, said),
         target=None,
         messages=said,
-        scores=scores if run.skipped else {**scores, score_name(TOOL, "termination"): run.termination_reason},
+        scores=scores,
         success=success,
         ended=_time(run.end_time),
         calls=[(call.name, call.arguments) for call in actions or ()],
@@ -233,11 +241,20 @@ def _sample(run: _Run, trial: int, task: _Task | None, rule: str, found: Found) 
     )
 
 
-def _scores(run: _Run) -> dict[str, float | str]:
+def _values(run: _Run) -> dict[str, float]:
+    """The reward and its parts; a part that is itself called `reward` does not count."""
     if run.reward_info is None:
         return {}
-    parts = run.reward_info.reward_breakdown or {}
-    return {score_name(TOOL, name): float(value) for name, value in {**parts, REWARD: run.reward_info.reward}.items()}
+    return {**(run.reward_info.reward_breakdown or {}), REWARD: run.reward_info.reward}
+
+
+def _scores(run: _Run, names: Names, found: Found | None = None) -> dict[str, float | str]:
+    """The reward, its parts and the termination reason, keyed by metric name; empty if the run was skipped."""
+    if run.skipped:
+        return {}
+    values = _values(run).items()
+    scores = {names.of(score_name(TOOL, name), "number", name, found=found): value for name, value in values}
+    return {**scores, score_name(TOOL, _TERMINATION): run.termination_reason}
 
 
 def _query(task: _Task | None, said: Sequence[Said]) -> str:

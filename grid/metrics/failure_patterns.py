@@ -1,8 +1,9 @@
 """Tool usage (traject_bench §4.1), which compares arguments with the reference's, and failure patterns (§4.2).
 
 Arguments are normalised in the same steps and the same order as in the authors' scorer: literals are read first, then
-whitespace, countries, dates, truth values and numbers are normalised. Some steps are drastic ("1" becomes a number, and
-"yes" becomes true, which equals 1), but we keep these steps so that figures can be compared.
+whitespace, countries, dates, truth values and numbers are normalised. Some steps are drastic ("1" becomes a number,
+"yes" becomes true, which equals 1, and "nan" becomes a number that does not even equal itself), but we keep these steps
+so that figures can be compared.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def same_arguments(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
 
 
 def normalised_arguments(arguments: Mapping[str, Json]) -> dict[str, object]:
-    """A call's arguments, normalised for comparison."""
+    """A call's arguments, normalised for comparison; empty arguments are left out."""
     return {name.strip(): normalised(value) for name, value in arguments.items() if not _is_empty(value)}
 
 
@@ -163,7 +164,7 @@ def service_of(name: str) -> str:
 
 
 def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Likeness) -> tuple[str, ...]:
-    """The patterns of a path, in the order of PATTERNS; empty if the path matches the reference."""
+    """The patterns of a path, in the order of PATTERNS; empty if no rule applies to the path."""
     wanted = [call for call in reference.calls.values() if call]
     made = [step for step in steps if step.call]
     right, called = Counter(call.tool for call in wanted), Counter(step.call.tool for step in made if step.call)

@@ -40,7 +40,7 @@ def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[
 
     One call may reach several milestones, but never both of two milestones that must come one after the other. A
     milestone that is a state gets the total number of steps as its number. Each milestone is assigned the first step
-    that fits, since reaching a milestone earlier never prevents a later milestone.
+    that fits, since reaching a milestone earlier never prevents a later milestone. Raises ValueError as `ordered`.
     """
     found: dict[str, int] = {}
     numbered = [*zip(count(), trajectory.steps)]
@@ -60,6 +60,7 @@ def measured(reference: Reference, trajectory: Trajectory) -> dict[str, Any]:
     """`milestones`, the share of milestones reached, if the case has milestones.
 
     The result also contains `forbidden_calls`, the number of forbidden calls and states, if the case forbids any.
+    Raises ValueError as `ordered`.
     """
     found: dict[str, Any] = {}
     if reference.milestones:

@@ -63,7 +63,7 @@ def _shape(reference: Reference) -> dict[str, Any]:
 
     In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, and breadth is calls / depth. In
     edges (the paper's official code): depth is the number of dependencies in the longest chain, which is one less than
-    the number of its calls, and breadth is calls / dependencies; breadth is null for a plan without a dependency. The
+    the number of its calls, and breadth is calls / this depth; breadth is null for a plan without a dependency. The
     official code's longest path is too short in some plans, because that code visits a step before all steps that lead
     to it are known; our longest path is always correct.
     """
@@ -98,10 +98,11 @@ def solvable(problem: Problem) -> bool | None:
 
     A value is given if it is in the query, in a substep of the plan (if the planner receives a plan) or in the outcome
     of an earlier reference call. A text must appear word for word, ignoring letter case and the characters between
-    words; a number or a date may have any form with an equal value. Three more kinds of arguments count as given: a
-    reference to an earlier outcome as a whole, a truth value, and an argument that is not compared. A value that
-    requires a paraphrase, a sum or a guess is not given, even if a model decides which texts mean the same thing
-    (`dataset.equivalence`): in doubt, the rule says no. A case whose tools were removed cannot be solved.
+    words; a number or a date may have any form with an equal value. Four more kinds of arguments count as given: an
+    argument that is only a reference to an earlier outcome, a truth value, null, and an argument that is not compared.
+    A value that requires a paraphrase, a sum or a guess is not given, even if a model decides which texts mean the same
+    thing (`dataset.equivalence`): in doubt, the rule says no. A case that is marked as unsolvable
+    (`Reference.unsolvable`), such as a case whose tools were removed, cannot be solved.
     """
     world = bare(problem.world)
     if not isinstance(world, LookupSimulator):

@@ -31,8 +31,9 @@ def score(
     `resolved` is the environment's verdict on the final state. `concrete` is the same as in `trajectory_scores`.
 
     A substep that the trajectory does not reach counts as wrong, but is not included in the retrieval rate. If the
-    planner had a plan to follow, the retrieval rate is the share of the plan's steps where the right tool was offered.
-    Without a plan, `tool_match_rate` and `action_accuracy` are left out.
+    planner had a plan to follow, the retrieval rate is the share, among the reached substeps that need a tool, of those
+    where the right tool was offered. Without a plan, the rate is that of `trajectory_scores`, and `tool_match_rate` and
+    `action_accuracy` are left out. A rate is None if it has nothing to count.
     """
     path = trajectory.steps
     found: dict[str, Any] = {

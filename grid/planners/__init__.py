@@ -8,5 +8,5 @@ libraries.
 
 Several planners share `votes` and `side_by_side`; `refining` (plans are criticised and rewritten), `remembering`
 (traces of other cases) and `restoring` (a judge's wrong decisions are corrected) can be set for any planner. This
-package imports `episode`, `text` and `core`: a planner does not depend on any data set, world or config.
+package imports `episode`, `engines`, `text` and `core`: a planner does not depend on any data set, world or config.
 """

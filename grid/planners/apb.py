@@ -88,7 +88,7 @@ class Plan:
 
 
 def tools_of(view: View) -> tuple[ToolSpec, ...]:
-    """Tools for planning: all except REJECT, which has its own form, and except FINISH if FINISH takes no answer."""
+    """Tools for planning: all except REJECT, which has its own form, and FINISH, unless it has to give the answer."""
     kept = FINISH if view.answered and not view.guided else None
     return tuple(tool for tool in view.offer.cards if tool.name not in (REJECT, FINISH) or tool.name == kept)
 
@@ -280,6 +280,7 @@ async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refin
 
     Raises:
         ModelError: the model gave no usable plan, even after all retries.
+        BudgetError, ContextError: as for `Episode.sample`.
     """
     diagnosed = episode.case.diagnosed
     keep = partial(as_predicted, episode, view, usage=Usage(), draft=None) if diagnosed else None
@@ -304,7 +305,9 @@ def _form(episode: Episode, view: View, acting: Acting) -> Form:
 
 
 def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
-    """The chain in an answer, cut to the steps that the case asks for.
+    """The chain in an answer; if the case is diagnosed, the chain is cut to the number of steps that the case asks for.
+
+    Without an outline, entries without a call are left out.
 
     Raises UnreadableError if the chain is unusable.
     """

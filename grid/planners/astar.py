@@ -109,6 +109,8 @@ class AStar(TreeSearch):
         node = frontier[0][-1]
         if self.executes == "expanded":
             await self._run(search, node, costs)
+            if search.ended(node):  # the world ended the work, so the plan is complete
+                return True
         await search.propose([node], self.branching)
         for child in node.open:
             search.imagine(child)
@@ -122,13 +124,17 @@ class AStar(TreeSearch):
         return True
 
     async def _run(self, search: Search, node: Node, costs: Costs) -> bool:
-        """Run those actions of a plan that have not been run yet; returns whether the search may stop."""
-        stop = False
+        """Run those actions of a plan that have not been run yet; returns whether the search may stop.
+
+        Nothing is run after the world has ended the work.
+        """
         for edge in reversed([*node.edges()]):
             if edge.execution is None:
                 await search.enact(edge)
-                stop = search.reached(edge, -costs.h[edge.label])
-        return stop
+                search.reached(edge, -costs.h[edge.label])
+            if search.ended(edge):
+                break
+        return search.resolved
 
 
 class Costs:

@@ -213,12 +213,14 @@ class EGBTree(RewardedSearch):
     drafted once, and r_pre in equation 1 is the probability of the child's option: no judge is asked before a call.
     Rewards, pruning after a call, backup and stopping are as in `RewardedSearch`.
 
-    If an option's call is not allowed in a state because the path has already made the same call, the next option is
-    used instead.
+    If an option's child is pruned, for example because the path has already made the same call, the next option is used
+    instead. (If all calls that were drafted together are unreadable or do not fit their tools, the first becomes a step
+    without a call.)
 
     `entropy_threshold` is learned on cases outside the test set (`agent-grid threshold`). With a threshold of 0 the
-    search branches at every state; with a threshold above ln(number of options), at no state. `labels`: whether options
-    are identified by number or by name; the two kinds of labels have different entropies and need different thresholds.
+    search branches at every state with an entropy above 0; with a threshold above ln(number of options), at no state.
+    `labels`: whether options are identified by number or by name; the two kinds of labels have different entropies and
+    need different thresholds.
     """
 
     entropy_threshold: Annotated[float, Field(ge=0)] = 1.0

@@ -41,7 +41,7 @@ class Horizon(Acting):
 
 
 def failed(path: Path) -> bool:
-    """Whether the last call returned nothing valid (§4.1)."""
+    """Whether the last step's call returned nothing valid (§4.1); False if there is no step, or it has no outcome."""
     observation = path.steps[-1].observation if path.steps else None
     return observation is not None and observation.failed
 

@@ -93,7 +93,8 @@ class LATS(TreeSearch):
     async def _simulate(self, search: Search, leaf: Node, lessons: tuple[str, ...], visited: set[Node]) -> Node | None:
         """Expand and evaluate from a leaf to an end, always moving to the best child.
 
-        The result is the end that was reached, or None if the search has found a success.
+        The result is the last node that was reached, or None if the search has found a success. The node is not an end
+        if no action fits there, or if `max_visited` is used up.
 
         The expansion and evaluation at the leaf are the steps with these names in §4.2; all later expansions and
         evaluations are part of the simulation step. The leaf and the nodes to which the simulation moves are added to

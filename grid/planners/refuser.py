@@ -24,7 +24,7 @@ class Refuser:
     needs: ClassVar[frozenset[str]] = frozenset()
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """The trajectory of a refusal, with no step after it."""
+        """The trajectory of a refusal; the steps after a call to REJECT call no tool. Its `chain` is a refusal."""
         done = await rollout(episode, _refuse, Acting(), begin(episode))
         found = trajectory(episode, done.path)
         return Trajectory(found.steps, found.decisions, found.end, chain=Chain((), refusal=REASON))

@@ -83,7 +83,7 @@ class Memory:
     def likeness(self, plan: Sequence[str]) -> float | None:
         """g1: the similarity of a sequence of tools to the successful plan that is most similar to it (`alike`).
 
-        The result is None if there are no successful plans.
+        The result is None if there are no successful plans, or if `plan` is empty.
         """
         return max((alike(plan, known) for known in self.plans if known and plan), default=None)
 

@@ -85,8 +85,11 @@ class Search:
         return replace(found, lessons=lessons) if found and lessons else found
 
     def ended(self, node: Node) -> bool:
-        """Whether a node's path is complete: the outline is done, an action ended the work, or no call is left."""
-        return self.view(node) is None
+        """Whether a node's path is complete: the outline is done, an action ended the work, or no call is left.
+
+        If the world ended the work in the middle of a plan, all longer plans with the same beginning are complete too.
+        """
+        return any(self.view(one) is None for one in (*node.edges(), self.root))
 
     def _view(self, path: Path) -> View | None:
         substep = next_point(self.episode, path, self.acting.max_calls)
@@ -147,7 +150,7 @@ class Search:
         return made
 
     def _leave_undone(self, made: Sequence[Node]) -> None:
-        """If no child can be run, the first becomes a step without a call, as after an unreadable answer in ReAct."""
+        """If all children are unreadable or do not fit their tools, turn the first into a step without a call."""
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
@@ -294,14 +297,17 @@ class Search:
     async def run(self, node: Node) -> bool:
         """Execute the imagined actions from the root to a node, whatever they return; this path may become the answer.
 
-        Actions that were executed already are not executed again. The path's value is the node's value. Like `reached`,
-        it returns whether the search may stop.
+        Actions that were executed already are not executed again, and nothing is executed after the world has ended the
+        work. The path's value is the node's value. Like `reached`, it returns whether the search may stop.
         """
         last = self.root
         try:
             for edge in reversed([*node.edges()]):
-                await self.enact(edge)
-                last = edge
+                if edge.execution is None:
+                    await self.enact(edge)
+                    last = edge
+                if self.ended(edge):
+                    break
         finally:
             if last is not self.root:
                 self.reached(last, node.value)
@@ -380,7 +386,7 @@ def question(prompt: Prompt, *candidates: str) -> str:
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of `work`, which is done only once per key: later callers with the same key get the first result."""
+    """The result of `work`, which is done only once per key: later callers get the first result or error."""
     if (found := known.get(key)) is not None:
         return found.result() if found.done() else await found
     done = known[key] = asyncio.get_running_loop().create_future()

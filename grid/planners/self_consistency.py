@@ -28,8 +28,9 @@ from grid.planners.votes import vote
 class SelfConsistency(Acting):
     """Acts by a majority vote over `samples` samples.
 
-    `level: step` executes, at every decision, the action that was sampled most often. `level: plan` runs whole ReAct
-    passes concurrently from the same start and keeps the first pass of the largest group of passes that agree.
+    `level: step` executes, at every decision, the first sample with the tool that was sampled most often. With
+    `level: plan`, whole ReAct passes are run concurrently from the same start, and the first pass of the largest group
+    of passes that agree is kept.
 
     Appendix B.3 says only 'plan-level majority vote', so `vote` offers two readings. `outcome`: passes agree if their
     last valid results are the same. A pass in which all calls failed has no outcome and no vote, since otherwise all

@@ -71,8 +71,8 @@ class RewardedSearch(TreeSearch, ABC):
     such an edge receives no further budget.
 
     `stop_by`: the meaning of "best Q" in the early stop. `trajectory`: the highest worth, once there is a finished
-    trajectory. `root`: the highest Q of the root's edges that are not pruned; the current value is compared with the
-    value `patience` rollouts ago.
+    trajectory. `root`: the highest Q of the root's edges that are not pruned; the highest of the last `patience`
+    values is compared with the value before them.
 
     `dead_end`: how the search continues if every open edge is used up or pruned and no trajectory was finished (with
     `oracle_stop`: no trajectory that resolves the case). `reopen`: the pruned edge with the highest score is restored,

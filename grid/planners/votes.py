@@ -15,10 +15,11 @@ def entropy(probabilities: Iterable[float]) -> float:
 
 
 def vote(actions: list[Action], usage: Usage) -> Decision:
-    """The majority's action, and all actions' shares of the votes, highest first; ties go to the earlier sample.
+    """The first action with the majority's tool, and the tools' shares of the votes, highest first.
 
-    Unreadable actions count among the m actions and form one outcome in the entropy, but they cannot win and are not
-    alternatives to branch on. If all actions are unreadable, the decision is unreadable and has no entropy.
+    Ties go to the tool that was sampled earlier. Unreadable actions count among the m actions and form one outcome in
+    the entropy, but they cannot win and are not alternatives to branch on. If all actions are unreadable, the decision
+    is unreadable and has no entropy.
     """
     calls: dict[str, list[Action]] = {}
     for action in actions:

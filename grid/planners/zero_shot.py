@@ -21,13 +21,13 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 
 @dataclass(frozen=True, config=STRICT)
 class ZeroShot(Acting):
-    """The model gets the task and the tools; the results of its calls are not used (B.3).
+    """The model gets the task and the tools; unless `seen` is `all`, it does not see the results of its calls (B.3).
 
     `mode: chain` (B.1, end-to-end): one answer contains the whole chain, which is run to its end without the model. If
     a call fails, the chain continues, since later calls that do not use the failed call's result can still be right.
     `mode: step` (B.1, step-by-step): each prompt asks for one call. If `thought` is above 0, the planner is chain of
-    thought: reasoning comes before the chain, or before each call. In both modes, no solved questions are shown, and
-    the tools for the whole query are offered.
+    thought: reasoning comes before the chain, or before each call. In both modes, no solved questions are shown by
+    default, and the tools for the whole query are offered.
 
     The paper leaves open which parts of earlier steps a prompt shows. `seen: calls`: the calls and thoughts, but not
     the results; with results, chain of thought would be the same as ReAct, although B.3 says that ReAct differs from
@@ -65,7 +65,7 @@ class ZeroShot(Acting):
         return self.mode == "chain"
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Make one chain. Raises ModelError if no plan can be read after the retries."""
+        """Make one chain. In mode `chain`, raises ModelError if no plan can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:

@@ -141,8 +141,8 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
 
     In large libraries, many services offer the same function. `track_parcel` "Tells where a parcel is." becomes
     `finance_track_parcel` "Tells where a parcel is, for Finance.", with the same arguments and the domain of
-    `track_parcel`. There is a variation for every other domain of a real tool, and for every pair of these domains
-    ("for Finance and Travel"). Each tool is varied once before any tool is varied twice.
+    `track_parcel`. There is a variation of a real tool for every other domain, and for every pair of domains ("for
+    Finance and Travel"), unless its name is taken. Each tool is varied once before any tool is varied twice.
     """
     named_by_tools = sorted({tool.category for tool in tools if tool.category})
     domains = [*named_by_tools, *map(" and ".join, combinations(named_by_tools, 2))]
@@ -229,7 +229,7 @@ def _of_json(record: Mapping[str, Any]) -> ToolSpec:
 
 
 def _records(file: Path) -> Iterator[Any]:
-    """The value in a file, or the values of its lines if each line is JSON, whatever the file's extension."""
+    """The value in a `.json` file; for other files, and for `.json` files with several values, the lines' values."""
     if file.suffix == ".json":
         try:
             yield read_json(file)
@@ -319,22 +319,24 @@ def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]
 
 
 def _operations(paths: object) -> Iterator[ToolSpec]:
-    """The operations of an OpenAPI document, as tools."""
+    """The operations of an OpenAPI document, as tools. Parameters that do not have the form of OpenAPI are left out."""
     for place, item in paths.items() if isinstance(paths, Mapping) else ():
         for verb in _VERBS:
             operation = item.get(verb) if isinstance(item, Mapping) else None
             if not isinstance(operation, Mapping):
                 continue
-            listed = [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]
+            listed = [part.get("parameters") for part in (item, operation)]
             parameters = tuple(
                 Parameter(
                     str(one["name"]),
-                    _TYPES.get(str((one.get("schema") or {}).get("type")), "string"),
+                    _TYPES.get(str(schema.get("type")), "string") if isinstance(schema, Mapping) else "string",
                     str(one.get("description") or ""),
                     bool(one.get("required")),
                 )
-                for one in listed
+                for ones in listed
+                for one in (ones if isinstance(ones, list) else ())
                 if isinstance(one, Mapping) and one.get("name")
+                for schema in [one.get("schema")]
             )
             text = operation.get("description") or operation.get("summary")
             tool = _spec(f"{verb} {place}", text, parameters, "")

@@ -17,8 +17,8 @@ from grid.retrievers.scored import BM25, Ranking
 class Oracle(Ranking):
     """All tools that the reference calls, in the order of its calls, then the tools that BM25 finds; `top_k` in all.
 
-    Every right tool is offered for every decision, so that the offer does not reveal which tool is right for a
-    particular decision.
+    If the reference calls more than `top_k` tools, all of these are offered, and no others. Every right tool is offered
+    for every decision, so that the offer does not reveal which tool is right for a particular decision.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:

@@ -46,11 +46,12 @@ _SCORES = 8_000_000
 class Ranking:
     """The config keys of a ranking.
 
-    For a substep, the `top_k` tools nearest to it are offered; for a query, the `query_top_k` tools nearest to it. A
-    tool's score for a substep is the sum of three scores: for the substep's text, for its goal (times `goal_weight`)
-    and for the query (times `query_weight`), because egb_slate algorithm 1 retrieves by query and substep. `mode` says
-    when tools are retrieved. `found_by` names the parts of a tool that are compared with substeps and queries.
-    TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
+    For a substep, the `top_k` tools nearest to it are offered. For a whole query, at most `query_top_k` of its
+    substeps' tools are offered; if it has no substeps or `mode` is not `static`, at most `query_top_k` of the `top_k`
+    tools nearest to the query's text. A tool's score for a substep is the sum of three scores: for the substep's text,
+    for its goal (times `goal_weight`) and for the query (times `query_weight`), because egb_slate algorithm 1 retrieves
+    by query and substep. `mode` says when tools are retrieved. `found_by` names the parts of a tool that are compared
+    with substeps and queries. TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
     """
 
     top_k: Annotated[int, Field(ge=1)] = 50
@@ -117,7 +118,7 @@ class ScoredIndex:
 
 
 def remembered(scorer: Scorer, tools: int) -> Scorer:
-    """A scorer with the scores of `scorer` for `tools` tools; it keeps a few megabytes of scores for later calls."""
+    """A scorer with the scores of `scorer` for `tools` tools; it keeps about 32 MB of scores for later calls."""
     return lru_cache(maxsize=_SCORES // max(tools, 1) + 1)(scorer)
 
 
@@ -156,8 +157,8 @@ def document(tool: ToolSpec, by: FoundBy = "all") -> str:
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]
 
 
-# Tools as defined by a case, for libraries that have only one definition per name, although cases may define a tool
-# differently.
+# Returns tools as a case defines them. Cases may define a tool of the same name differently, but a library has only one
+# definition per name.
 
 
 class RedefinedIndex:
@@ -211,8 +212,8 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
     Args:
         texts: the texts to search.
         words: a function that returns the words of a text or a query.
-        version: a name that changes whenever `words` returns different words. If `version` is given, the index of a
-            large number of texts is kept in the user's cache.
+        version: a name that changes whenever `words` returns different words. If `version` is given and there are at
+            least `_LARGE` texts, their index is kept in the user's cache.
     """
 
     @cache
@@ -316,7 +317,7 @@ class EmbeddingModel:
         return find_spec("sentence_transformers") is not None
 
     def check(self, key: str) -> None:
-        """Raise ConfigError if no model is named, or if the model could not be run. Fetches nothing.
+        """Raise ConfigError if no model is named, `path` is not a folder, or no model could be run. Fetches nothing.
 
         `key` is the config key that errors name.
         """
@@ -332,7 +333,10 @@ class EmbeddingModel:
 
 
 class Embedder:
-    """A sentence-transformers model, loaded when the first text is embedded. Embeddings have length 1."""
+    """A sentence-transformers model, loaded when the first text is embedded. Embeddings have length 1.
+
+    Loading raises DataError if the model's files name classes of other packages (`check_modules`).
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

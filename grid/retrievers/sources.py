@@ -41,7 +41,7 @@ class Wheel(BaseModel):
 
 
 def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> None:
-    """Raise ConfigError if no model is named. Nothing is fetched.
+    """Raise ConfigError if no model is named, or if `path` is not a folder. Nothing is fetched.
 
     `key` is the config key of the part that names the model.
     """
@@ -94,7 +94,10 @@ def fingerprint(folder: Path) -> str:
 
 
 def check_modules(folder: Path) -> None:
-    """Raise DataError if a model's files name classes of other packages, because these packages would be imported."""
+    """Raise DataError if a model's list of modules cannot be read, or names classes of other packages.
+
+    These packages would be imported. A model without such a list passes.
+    """
     file = folder / _MODULES
     if not file.is_file():
         return

@@ -187,7 +187,8 @@ def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Ste
     """The path, with each call to a composite expanded to one step for each of its parts.
 
     If an outline is followed, the step of a part belongs to the substep of the reference call that the part replaces,
-    provided that the path calls no tool at this substep.
+    provided that the path calls no tool at this substep. A call to a composite that failed becomes a single step, with
+    the call to the first part's tool.
     """
     by_name = {one.spec.name: one for one in made}
     own, found = {step.substep.id: step for step in path}, list[Step]()
@@ -219,7 +220,7 @@ def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Ste
 def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[str, ...]]:
     """The groups of two or three consecutive calls within one turn.
 
-    No group contains all calls, or a call that is right although it fails.
+    No group contains all calls, a call that is right although it fails, or a call to a tool that is out of service.
     """
     runs: list[list[str]] = [[]]
     for step, call in reference.calls.items():
@@ -343,16 +344,16 @@ class Costs:
     """Gives every tool a random cost from 1 to 5, which its description states; a note asks for the lowest total cost.
 
     Two kinds of tools are added. A composite replaces two or three consecutive calls of the reference by one call, and
-    costs less than these calls together (`grid.robustness.costs`). Two to four traps are offered, of three sorts in
+    costs less than these calls together (`composites`). Two to four traps are offered, of three sorts in
     turn: an overpriced tool that does the same as a needed tool; a redundant tool that only notes that a needed tool
     was called; and a tool that resembles a needed tool but does not help, because no reference tool has its function.
-    No tool solves a whole case.
+    No tool solves a whole case. REJECT has no cost.
 
-    `plan_cost` is the total cost of the calls on the returned path, including failed calls. `least_cost` is the minimum
-    total cost of the calls that the resolution needs, where each call is made once, by the cheapest tool with its
-    function or in a composite. `least_cost` is None if the case cannot be solved. `least_cost` is exact for the
-    reference's solution. If a world accepts other solutions too, a plan may cost less than that. Costs do not influence
-    success.
+    `plan_cost` is the total cost of the calls in the predicted chain or, if calls are run, of the calls on the returned
+    path, including failed calls. `least_cost` is the minimum total cost of the calls that the resolution needs, where
+    each call is made once, by the cheapest tool with its function or in a composite. `least_cost` is None if the case
+    cannot be solved. `least_cost` is exact for the reference's solution. If a world accepts other solutions too, a plan
+    may cost less than that. Costs do not influence success.
 
     In a list of settings, put this setting last, so that tools added by other settings get a cost as well. A task of
     agent_planning_benchmark is not changed.
@@ -434,7 +435,7 @@ def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
 def _traps(
     problem: Problem, index: Index, calls: Mapping[str, ToolCall], costs: Mapping[str, int], seed: int
 ) -> tuple[Trap, ...]:
-    """Two to four traps, offered next to needed tools; no traps if no tool is needed."""
+    """Two to four traps next to needed tools; fewer if nothing resembles a needed tool, none if none is needed."""
     rng = random.Random(derive_seed(seed, "traps"))
     tools = sorted({call.tool for call in calls.values()})
     useful = {function_of(call.tool, problem) for call in problem.reference.calls.values() if call}

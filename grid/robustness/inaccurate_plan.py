@@ -2,8 +2,8 @@
 
 The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
 files matching pattern" into "Find relevant files": the kind of action and the tool's field are kept. The paper rewrote
-10.5% of all substeps, and did so only once. A changed plan is part of the benchmark, so all trials have the same
-changed plan.
+10.5% of the substeps that call a tool, and did so only once. A changed plan is part of the benchmark, so all trials
+have the same changed plan.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class Rule:
 
 
 class Near(NamedTuple):
-    """The candidates nearest to a text, nearest first, and their similarities.
+    """The candidates nearest to a text, nearest first, and their similarities (of the two nearest at least).
 
     `elsewhere` is the highest similarity of a name that is not in the input.
     """
@@ -381,8 +381,9 @@ class ToolsForgiving(Matching):
             `floor` (for `Find` too) and names one candidate or none. Text values are still replaced by similarity
             alone.
 
-    If the tools search texts (`RetrievingWorld`), a search uses the ten best paragraphs. A problem is not changed if
-    its world has no schema (`SchemaWorld`) and does not search.
+    If the tools search texts (`RetrievingWorld`), a search uses the `paragraphs` best paragraphs, ten by default. A
+    problem is not changed if its world has no schema (`SchemaWorld`) and does not search, or if another setting has
+    already made its tools strict.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()

@@ -113,9 +113,10 @@ def _offer(
 
 
 def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The column `refused` and, if a refusal decides the case, the column `success`.
+    """The column `refused`, and the metrics that differ from those of the undisturbed case.
 
-    Predicted chains are also measured.
+    If a refusal is wanted, `success` says whether it came before any call, and the metrics of calls are None. If the
+    resolution is wanted, `success` is False after a refusal. Predicted chains are also measured.
     """
     chain, own = chain_of(trajectory), dict[str, Any]()
     refused = chain.refusal is not None

@@ -3,5 +3,6 @@
 `evaluation` asks a model whether two values mean the same thing, if rules cannot decide, and audits a judge against the
 reference (grades of final answers are in `datasets/grading`). `simulation` plays tools. `grounding` says which name in
 a schema a call meant. `customer` plays the user in a conversation (τ²-bench). `comparing` judges pairs of episodes.
-This package imports `episode`, `engines` and `core`, and, from `planners`, only `planners/restoring`.
+This package imports `episode`, `engines`, `worlds`, `text` and `core` and, from other packages, only
+`datasets/grading` and `planners/restoring`.
 """

@@ -77,8 +77,10 @@ class Shown(NamedTuple):
 class Verdict(NamedTuple):
     """The result of a comparison: `win` is 1 if the first trajectory is better, 0 if the second is, 0.5 for a tie.
 
-    `win` is None if the evaluator gives no readable verdict. `first` is the verdict when the first trajectory was shown
-    first, and `second` is the verdict when it was shown second.
+    If the evaluator is asked, `win` is the mean of `first` and `second`: the verdicts, as in `win`, when the first
+    trajectory was shown first and when it was shown second. A verdict is None if the evaluator was not asked or gave no
+    readable answer; if either is None after asking, so is `win`. `by`: what decided, namely equal texts, the rule
+    `solved_first`, or the evaluator.
     """
 
     win: float | None
@@ -104,8 +106,8 @@ async def compare(
 ) -> Verdict:
     """The verdict on whether `own` is better than `other`.
 
-    The evaluator is asked in both orders of presentation, and the two results are averaged. Two trajectories with the
-    same text are a tie, and the evaluator is not asked.
+    The evaluator is asked in both orders of presentation, and the two results are averaged. It is not asked if the two
+    trajectories have the same text, which is a tie, or if the rule's `solved_first` decides.
 
     Raises:
         EngineError: the evaluator does not answer.
@@ -129,7 +131,7 @@ async def _asked(
 ) -> float | None:
     """1 if the evaluator prefers the trajectory shown first, 0 if it prefers the other, 0.5 if the votes are even.
 
-    None if no answer can be read.
+    None if no answer can be read, or if the prompt does not fit the evaluator's context.
     """
     texts = ["\n".join(("One agent's steps:", *shown.lines)) for shown in pair]
     prompt = Prompt((BETTER, query_section(query)), VoteAnswer(len(texts)))

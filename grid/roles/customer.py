@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from grid.core.engine import USER, Engine, Prompt, Section, TextAnswer
-from grid.core.errors import ModelError
+from grid.core.errors import ContextError, ModelError
 from grid.core.types import to_json
 from grid.core.untrusted import shown_lines
 from grid.episode.judging import Retries, readable
@@ -31,8 +31,8 @@ class Customer:
     """The user of one cell's conversation: a `grid.worlds.simulated.User`.
 
     `requests` records the user's requests and their usage, which no budget limits. `failures` counts unreadable
-    messages. The model is asked once for each state of the conversation, so that all branches that reach this state get
-    the same message. `seed` is the same for all planners.
+    messages, and conversations that are too long for the model. The model is asked once for each state of the
+    conversation, so that all branches that reach this state get the same message. `seed` is the same for all planners.
     """
 
     def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:
@@ -42,7 +42,13 @@ class Customer:
         self._replies = AskedOnce[str, str | None]()
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message, including stop tokens; None if no answer can be read."""
+        """The user's next message, including stop tokens.
+
+        None if no answer can be read even after all retries, or if the conversation does not fit the model's context.
+
+        Raises:
+            EngineError: the model does not answer.
+        """
         heard = to_json([list(scenario), [list(one) for one in said]])
         return await self._replies(heard, partial(self._asked, scenario, said, heard))
 
@@ -53,7 +59,7 @@ class Customer:
             (found,) = await readable(
                 self.requests, USER, prompt_of(scenario, said), read_message, ("reply", len(said), digest), how
             )
-        except ModelError:
+        except (ModelError, ContextError):
             self.failures += 1
             return None
         return found
@@ -68,6 +74,8 @@ def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
 
 def read_message(text: str) -> str:
     """The message in an answer; a label before it and invented messages from the agent after it are removed.
+
+    A message of more than 20,000 characters is cut.
 
     Raises:
         UnreadableError: the message is empty.

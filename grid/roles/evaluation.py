@@ -56,11 +56,14 @@ class Evaluation:
 
     @property
     def undecided(self) -> bool:
-        """Whether any question of `same` is undecided, because no answer could be read."""
+        """Whether any question of `same` is undecided, because there was no readable answer."""
         return bool(self._undecided)
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
-        """The evaluator's score in [0, 1] for a prompt; None if no answer can be read even after all retries."""
+        """The evaluator's score in [0, 1] for a prompt.
+
+        None if no answer can be read even after all retries, or if the prompt does not fit the evaluator's context.
+        """
         try:
             return await self._judging.score(self.requests, EVALUATOR, prompt, *key)
         except _UNREAD:
@@ -84,6 +87,9 @@ class Evaluation:
 
         `truth` is the right verdict. Only an engine that judges with a given accuracy uses `truth`; prompts never
         contain it.
+
+        Raises:
+            TypeError: the engine judges with a given accuracy, and `truth` is None.
         """
         if isinstance(self._engine, Knowing):
             if truth is None:
@@ -98,8 +104,8 @@ class Evaluation:
     async def same(self, about: Argument, one: str, other: str) -> bool:
         """Whether two values of an argument mean the same thing.
 
-        The evaluator is not told which value is the reference's. If no answer can be read even after all retries, the
-        result is False, and the question is `undecided`.
+        The evaluator is not told which value is the reference's. If no answer can be read even after all retries, or if
+        the prompt does not fit the evaluator's context, the result is False, and the question is `undecided`.
         """
         first, second = sorted((one, other))
         asked = about, first, second
@@ -147,7 +153,11 @@ class Audit:
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The same as `Judging.score`, but with the score restored."""
+        """The same as `Judging.score`, but with the score restored.
+
+        Raises:
+            VerdictError: the judge gave no score, even after all retries, and a score of 0 would not be restored.
+        """
         right = self.right[str(key[-1])] = is_right(prompt, self.places)
         bounds = self._bounds(prompt)
         try:
@@ -176,8 +186,8 @@ class Audit:
     def _bounds(self, prompt: Prompt) -> Bounds:
         """The thresholds that apply to a score, which rates either a decision before its call or the call's outcome.
 
-        A decision to call no tool, or to finish, has no outcome that could be judged. So its only score is compared
-        with both thresholds.
+        A score for all steps together counts as a score for an outcome. A decision to call no tool, or to finish, has
+        no outcome that could be judged. So its only score is compared with both thresholds.
         """
         pre, post = self.restoring.pre_threshold, self.restoring.post_threshold
         if prompt.entries("outcome") or is_whole(prompt):

@@ -47,7 +47,8 @@ class GroundingByModel:
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
         """The candidate that was meant.
 
-        None if no candidate was meant, or if no answer can be read even after all retries.
+        None if no candidate was meant, if no answer can be read even after all retries, or if the prompt does not fit
+        the judge's context.
         """
         prompt = prompt_of(question, call, parameter)
         shown = "\0".join((*(line for section in prompt.sections for line in section.lines()), *candidates))

@@ -92,15 +92,15 @@ class Simulation:
         self._responses = AskedOnce[str, Response | None]()
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
-        """A call's response; None if no answer can be read. The order of the call's arguments does not matter."""
+        """A call's response; the order of the call's arguments does not matter.
+
+        None if no answer can be read even after all retries, or if the prompt does not fit the model's context.
+        """
         written = ToolCall(call.tool, dict(sorted(call.arguments.items())))
         return await self._responses(written.text(), partial(self._played, written, about))
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question: from the paragraphs or, if they are None, by reasoning.
-
-        None if no answer can be read.
-        """
+        """The answer to a question: from the paragraphs or, if they are None, by reasoning. None as for `respond`."""
         shown = to_json([question, None if paragraphs is None else [*paragraphs]])
         key = "reason" if paragraphs is None else "read", _digest(shown)
         return await self._responses(shown, partial(self._asked, reading_prompt(question, paragraphs), key))

@@ -9,5 +9,5 @@ whose ids include the place of a model), `weights` (the identity of a model in y
 sweep before a model is loaded), `extras` (packages that parts need), `plan` (the schedule: chunks, and how settings
 take turns).
 
-Only `make`, `parts`, `roles` and `build` depend on the form of a config. Nothing here runs a cell or uses Ray.
+Nothing here runs a cell or uses Ray.
 """

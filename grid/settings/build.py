@@ -213,7 +213,10 @@ class Built:
         return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
 
     def solved_like(self, case: Case) -> Demonstrations:
-        """Solved cases similar to a case, from the dataset's half without this case, for planners that use them."""
+        """A function that returns solved cases similar to a case: as many as its argument says, as `Solved.nearest`.
+
+        It returns none if the setting's planner does not use solved cases.
+        """
         if self.solved is None:
             return lambda count: ()
         return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
@@ -247,7 +250,13 @@ class Built:
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:
-    """Build one setting; raises ConfigError, DataError from the dataset's files, or an error of `memory_of`."""
+    """Build one setting; no engine is loaded.
+
+    Raises:
+        ConfigError: a value cannot be used.
+        DataError: a dataset's file cannot be read.
+        StoreError, UnfinishedError: as for `memory_of`; or this machine has another version of a plugin.
+    """
     config, parts = setting.config, parts_of(setting.config)
     engines = {role: engine_of(role, model) for role, model in models(config).items()}
     keys = key_of_data(config)

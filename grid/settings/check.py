@@ -126,6 +126,7 @@ class _Found:
         Raises:
             ConfigError: a value cannot be used.
             DataError: a dataset's file cannot be read.
+            StoreError: the folder of the setting's memory has no results, or cannot be read.
         """
         if reason := invalid_reason(setting):
             self.invalid.append((setting, reason))
@@ -163,9 +164,11 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     """Build all settings; equal settings count once. Building an engine does not load weights.
 
     Raises:
-        ConfigError: a value cannot be used, or no setting can run.
+        ConfigError: a value cannot be used, jobs differ in a key that must have one value for the whole sweep, or no
+            setting can run.
         DataError: a dataset's file cannot be read.
-        StoreError: the results have a schema version that is not supported, or cannot be read.
+        StoreError: the results, or the folder of a memory, have a schema version that is not supported, or cannot be
+            read; or the folder of a memory has no results.
     """
     shared = sweep_config(jobs[0].config)
     settings, found = _settings(jobs, shared), _Found(shared)
@@ -174,8 +177,9 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         root.expect_usable("store.root", shared.store.root)
     else:
         _check_root(shared.store.root, root)
-    store.check(root, damage=False)  # damaged files are put aside when the sweep has locked the folder
-    settings, moved = as_stored(root, settings)
+    store.check(root, damage=False)
+    with store.without_damaged():  # damaged files are put aside when the sweep has locked the folder
+        (settings, moved), stored = as_stored(root, settings), store.metrics(root).values()
     for setting in settings:
         found.add(setting)
     found.expect_named()
@@ -207,7 +211,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         fail_fast=shared.fail_fast,
         most_unknown=shared.most_unknown,
         tracing=shared.tracing,
-        metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
+        metrics=together([*measured, (f"results in {root}", stored)]),
     )
     said = found.cut, map(line_of, found.valid), found.priced
     told, remembered, priced = ([*dict.fromkeys(filter(None, part))] for part in said)
@@ -299,7 +303,7 @@ def _value(config: Mapping[str, Any], key: str) -> object:
 
 
 def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
-    """A line for each role that no setting asks although jobs name a model for it, so that users notice."""
+    """A line for each role that no setting asks although jobs name its model or change how it is asked (`is_named`)."""
     lines = []
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
@@ -328,7 +332,10 @@ def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def git_commit() -> str | None:
-    """The commit of this code, with `-dirty` appended if files differ or are untracked; None outside a checkout."""
+    """The commit of this code, with `-dirty` appended if files differ or are untracked.
+
+    None if git does not tell it: outside a checkout, without git, or if git takes more than ten seconds.
+    """
     try:
         commit = _git("rev-parse", "HEAD")
         return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=normal") else commit
@@ -346,7 +353,8 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
     """The number of records skipped for each kind of reason, the most frequent kind first.
 
     Reasons that differ only in details of a record (names in quotes or brackets, and numbers) are of the same kind, and
-    are shown without the details. A reason that is the only one of its kind is shown in full.
+    are shown without the details. A reason that is the only one of its kind is shown in full. The records of all kinds
+    after the first MOST_REASONS are counted together, as OTHER_REASONS, which comes last.
     """
     kinds: dict[str, dict[str, int]] = {}
     for skip in skips:
@@ -362,7 +370,10 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
 
 
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool = True) -> str | None:
-    """A line about how a model's limits affect a planner's answers; None if the planner's own limits are not higher.
+    """A line about how a model's limits affect a planner's answers; None if the planner's own limit is not higher.
+
+    With `planner.fit_tokens` there is a line about every engine with a limit, because then the prompts limit the
+    answers too.
 
     `given`: whether the model's config sets the limit; otherwise the limit is the default of the model's class.
 
@@ -414,7 +425,12 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
 
 
 def invalid_reason(setting: Setting) -> str | None:
-    """The reason why parts of a setting do not fit, with the names of the two YAML files; None if all parts fit."""
+    """The reason why parts of a setting do not fit, with the names of their YAML files; None if all parts fit.
+
+    Raises:
+        ConfigError: a value cannot be used.
+        DataError: a dataset's file cannot be read; files are only read for a pool that has a requirement (`lacking`).
+    """
     parts = parts_of(setting.config)
     planner, dataset = parts.planner, parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"

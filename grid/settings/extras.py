@@ -66,7 +66,7 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
 
     Raises:
         ConfigError: a package that is needed on this machine is missing (the message has the command that installs it),
-            or the file that an agent's command runs is missing.
+            or, if models run `here`, the file that an agent's command runs is missing.
     """
     settings, lines = list(settings), list[str]()
     for key, label, need in _missing(settings):
@@ -104,10 +104,13 @@ def _expect_script(planner: Mapping[str, Any]) -> None:
 
 
 def expect_listed(settings: Iterable[Setting]) -> list[str]:
-    """Lines about model servers that do not answer; each server is asked once for its list of models.
+    """Lines about model servers that do not answer; a server is asked for its list of models once per model.
+
+    There is no line about a server that refuses the request; the error when the model is loaded says why.
 
     Raises:
-        ConfigError: a server answers but does not list the model, or the API key for a server is missing.
+        ConfigError: a server answers but does not list the model, or would fill in its own sampler; or the API key for
+            a server is missing.
     """
     asked: dict[tuple[str, str], tuple[str, OpenAIHTTP]] = {}
     for setting in settings:
@@ -121,7 +124,7 @@ def expect_listed(settings: Iterable[Setting]) -> list[str]:
 
 
 async def _listed(role: str, engine: OpenAIHTTP) -> str | None:
-    """The line about a server that does not answer; raises ConfigError with the role's key."""
+    """The line about a server that does not answer, or None; raises ConfigError with the role's key."""
     serving = engine.serving.model_copy(update={"tries": 1, "request_seconds": _ANSWER_SECONDS})
     try:
         client = HTTPClient(read_key(serving.api_key_env), proxies=not is_loopback(engine.base_url), serving=serving)

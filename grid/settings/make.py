@@ -68,6 +68,11 @@ def takes(config: Mapping[str, Any], key: str) -> bool:
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
     """The object that a config names, with checked values; its class is in the group's own package (ROOMS) or a plugin.
 
+    Args:
+        key: the config's dotted key, for errors.
+        config: the class's dotted name under `_target_`, and the values.
+        room: the group, a key of ROOMS; by default `key`.
+
     Raises:
         ConfigError: the config is not valid; the error has the dotted key, the value and the allowed values.
         UnfinishedError: this machine does not have the same version of the plugin as the driver.
@@ -86,7 +91,7 @@ def look_at(config: Mapping[str, Any]) -> None:
     """Make the object of each group of a setting, each distinct object once. No data or weights are loaded.
 
     Raises:
-        ConfigError: as in `make`.
+        ConfigError, UnfinishedError: as in `make`.
     """
     for group in ROOMS:
         part = config.get(group)
@@ -102,7 +107,10 @@ def _look_at(key: str, config: str, room: str) -> None:
 
 
 def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:
-    """The class named by `_target_`; only classes of the group's own package and of allowed plugins are loaded."""
+    """The class named by `_target_`; only classes of the group's own package and of allowed plugins are loaded.
+
+    The arguments and errors are as for `make`; the values are not checked.
+    """
     package = ROOMS[room or key]
     target = config.get("_target_") if isinstance(config, Mapping) else None
     allowed = f"the dotted name of a class in {package}, or in a package that plugins=[...] names"
@@ -204,8 +212,9 @@ def check_plain(config: Mapping[str, object]) -> None:
     """Check every value of a resolved config.
 
     Raises:
-        ConfigError: a number is not finite or has more than 64 bits, a text is too long or not valid Unicode, a key is
-            not a text, or the nesting is too deep; the error has the dotted key.
+        ConfigError: a number is not finite or has more than 64 bits, a text or key is too long, not valid Unicode or
+            has the character NUL, a key is not a text, a value has another type, or the nesting is too deep; the error
+            has the dotted key.
     """
     _check("", config, 0)
 

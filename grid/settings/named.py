@@ -47,7 +47,10 @@ class Named:
         return found
 
     def expect_all(self) -> None:
-        """Raise ConfigError if a named id is not a case of any data set of the sweep."""
+        """Raise ConfigError if a named id is not a case of any data set of the sweep.
+
+        Ids that come from a results folder (`of`) are not checked.
+        """
         lacking = [case_id for case_id in self.ids if case_id not in self._seen]
         if lacking:
             raise ConfigError(

@@ -160,7 +160,7 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
     """The cases with their pools, for the configs of three groups.
 
     Raises:
-        ConfigError: the library has no tools, or a tool has the name of an option.
+        ConfigError: a config cannot be used, the library has no tools, or a tool has the name of an option.
         DataError: a dataset's file cannot be read.
     """
     data, chosen = dataset_of(dataset), _pool(pool)
@@ -171,7 +171,14 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
 
 @lru_cache(maxsize=64)
 def lacking(dataset: str, pool: str) -> str | None:
-    """The pool's requirement that some case of a dataset does not meet; None if all cases fit the pool."""
+    """The pool's requirement that some case of a dataset does not meet; None if all cases fit the pool.
+
+    In the text, `{file}` stands for the dataset's YAML file.
+
+    Raises:
+        ConfigError: the dataset or the pool cannot be made.
+        DataError: a dataset's file cannot be read.
+    """
     data, chosen = dataset_of(dataset), _pool(pool)
     if chosen.needs is None:
         return None

@@ -117,7 +117,7 @@ class Plan:
         return OtherCode(count, changed, bool(2 * again > done))
 
     def expect_choice(self, other: OtherCode) -> None:
-        """Raise ConfigError if most cells of real models would run again and the user has not made a choice."""
+        """Raise ConfigError if most stored cells of real models would run again and the user has not made a choice."""
         if self.accept_code is None and other.most:
             told = f"the code of {', '.join(other.parts)} has changed since {other.cells:,} cells were run"
             raise ConfigError("accept_code", None, f"{told}: choose {_CHOICE}; nothing has run")

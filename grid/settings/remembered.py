@@ -1,8 +1,8 @@
 """A setting's memory: the traces of the same setting in an earlier sweep (egb_slate B.1).
 
 Only rows of the same setting without memory count, so every planner and model remembers only its own work, never
-another's work and never a reference. If a case has several trials, the first one that resolved the case is used or, if
-none did, the first one.
+another's work and never a reference. If a case has several trials, the first one that resolved the case is used. If
+none did, the case has no trace or, with `memory.kept=all`, the trace of the first trial that ended without an error.
 """
 
 from __future__ import annotations

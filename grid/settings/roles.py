@@ -154,7 +154,11 @@ def _examines(parts: Parts) -> bool:
 
 
 def _examiner(config: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """The model named as the judge; empty if it is told the references, because it can then only examine plans."""
+    """The model named as the judge; empty if no judge is named.
+
+    It is also empty if the model is told the references and the dataset does not ask about plans, because such a model
+    can only examine plans.
+    """
     model = _model(JUDGE, _given(JUDGE, config))
     return {} if model and not parts.judges_plans and isinstance(make("model", unpriced(model)), Informed) else model
 
@@ -283,7 +287,11 @@ def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[s
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles of a setting spent; None if the price or the usage of a role is unknown."""
+    """The US dollars that all roles of a setting spent; None if the price or the usage of a role is unknown.
+
+    Uncounted answers of a free model that was asked cost nothing, so they do not make the usage unknown. None also if
+    there are no prices.
+    """
     for role, price in prices.items():
         used = spent.get(role, _NOTHING)
         asked = price and price.free and used.llm_calls  # without calls, an agent used its own model, at its own price
@@ -293,7 +301,10 @@ def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
 
 
 def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles spent, with uncounted answers taken as free; None if a price is unknown."""
+    """The US dollars that all roles spent, with uncounted answers taken as free.
+
+    None if a price is unknown, or if there are no prices.
+    """
     dollars = 0.0
     for role, price in prices.items():
         if price is None:

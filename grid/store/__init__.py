@@ -9,7 +9,7 @@ requests and steps as objects. The names in this file are public. The package im
 """
 
 from grid.store.compacting import compact
-from grid.store.files import File, Table, check, check_there, put_aside, size
+from grid.store.files import File, Table, check, check_there, put_aside, size, without_damaged
 from grid.store.gathering import gather
 from grid.store.holding import locked
 from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
@@ -59,5 +59,6 @@ __all__ = [
     "runs",
     "size",
     "transcript",
+    "without_damaged",
     "write",
 ]

@@ -15,7 +15,11 @@ from grid.store.transcripts import lines, transcript
 
 
 def main() -> int:
-    """The exit status is 2 if the folder cannot be read or written to, or if a sweep is writing to it; otherwise 0."""
+    """Run the command; the exit status is 2 after an error, otherwise 0.
+
+    Errors are: the folder has no results or cannot be read; for `compact`, it cannot be written to or a sweep is
+    writing to it; for `transcript`, there is no such cell, or its requests were not kept.
+    """
     given = _parser().parse_args()
     try:
         check_there(given.results)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from io import BufferedReader, BytesIO
@@ -128,7 +129,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn the system's errors about a file or folder into the store's errors.
 
     Raises:
-        VanishedError: the file or folder existed but no longer exists.
+        VanishedError: the file or folder does not exist, or no longer exists.
         StoreError: any other error, including a broken link.
     """
     try:
@@ -234,6 +235,7 @@ ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # how long reading is retried while files are being replaced
 _TOGETHER = 64  # number of files that a thread checks in one go
 _NAMED = 5  # maximum number of damaged files in a message
+_left_out = ContextVar("_left_out", default=False)
 _LOSS = {
     "attempts": "and the costs of its attempts are not counted",
     "messages": "and the requests of its cells are lost, but not their results",
@@ -373,11 +375,22 @@ def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
     """The files of a table whose rows count, from `survey`.
 
     Raises:
-        StoreError: as for `survey`; or a file is damaged.
+        StoreError: as for `survey`; or a file is damaged, outside `without_damaged`.
     """
     found = survey(root, table, names)
-    _refuse(found.lost)
+    if not _left_out.get():
+        _refuse(found.lost)
     return found.files
+
+
+@contextmanager
+def without_damaged() -> Iterator[None]:
+    """Inside the context, tables are read without their damaged files; this is for a sweep that will put them aside."""
+    before = _left_out.set(True)
+    try:
+        yield
+    finally:
+        _left_out.reset(before)
 
 
 def _refuse(lost: Sequence[Path]) -> None:

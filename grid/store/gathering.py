@@ -28,8 +28,9 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
     not at all. A cell that is in several folders counts once, as it would within one folder.
 
     Raises:
-        StoreError: a folder has no results, or cannot be read or written to; or `target` is one of the roots, or has
-            rows that were not gathered.
+        ConfigError: `target` is an address of an object store.
+        StoreError: a folder has no results, has damaged files, or cannot be read or written to; or `target` is one of
+            the roots, or has rows that were not gathered.
     """
     for root in roots:
         check_there(root)

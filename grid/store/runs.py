@@ -19,8 +19,9 @@ class RunRecord(TypedDict):
     """One run: its start (ISO 8601, UTC), code, versions, machine, and command line (without secrets and folders).
 
     `versions` are the versions of the driver's packages. `cpu` is the driver's CPU model; `cpus` and `gpus` (by kind)
-    are the numbers of CPUs and GPUs in the cluster. `cut` has a line for each limit that cuts models' answers below the
-    length that planners ask for; it is missing if there is no such limit.
+    are the numbers of CPUs and GPUs in the cluster (1 and none for a sweep in the driver's process). `cut` has the
+    lines about limits that models set to planners' answers, and about list prices that are used; it is missing if there
+    are none.
     """
 
     started_at: str

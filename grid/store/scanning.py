@@ -128,7 +128,7 @@ def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    """Groups of files to open together; a group has at most a batch of rows, because a row may take a kilobyte."""
+    """Groups of files to open together: several files have at most a batch of rows, as a row may take a kilobyte."""
     found: list[File] = []
     for file in files:
         if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):
@@ -332,7 +332,11 @@ class EpisodeRow(dict[str, Any]):
     """A row of `episodes` that also has the columns of the joined form by name; None for a column without a value."""
 
     def __missing__(self, name: str) -> Any:
-        """The value in the row's maps for the name of a metric, or of a column with a role's costs."""
+        """The value in the row's maps for the name of a metric, or of a column with a role's costs.
+
+        Raises:
+            KeyError: the name is neither ours nor a column of `episodes`; so it is for a plugin's metrics.
+        """
         if name not in PARTS:
             if name in EPISODES.names:
                 return None

@@ -263,7 +263,8 @@ COMPARISONS = pa.schema(
 """One row for two compared cells: `win` is 1 if the first cell's trajectory is better, 0 if worse, 0.5 for a tie.
 
 `shown_first` and `shown_second` are the values of `win` when the first cell's trajectory was shown first or second.
-They are null if the evaluator was not asked, or if its answer named neither trajectory.
+They are null if the evaluator was not asked, or if no answer could be read. If the evaluator was asked, `win` is their
+mean, and is null if either is null.
 """
 
 SCORINGS = pa.schema(
@@ -276,7 +277,7 @@ SCORINGS = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row for each time that a setting's cells were scored again: the code, the evaluator, and the cost.
+"""One row for each time that some of a setting's cells were scored again: the code, the evaluator, and the cost.
 
 Scorings with the same `digest` cannot give different values.
 """
@@ -291,7 +292,8 @@ RESCORES = pa.schema(
 )
 """The results of scoring a cell again, one row per metric; the scores in `episodes` do not change.
 
-`success` is one of the names. If there is no value now although `episodes` has one, `why` has the reason.
+`success` is one of the names. If a value that `episodes` has cannot be computed now, the row has no value, and `why`
+has the reason. A metric to which its scorer now gives no value has no row.
 """
 
 METRICS = pa.schema(
@@ -327,7 +329,7 @@ IDS = {
     "rescores": ("scoring", "cell_id", "name"),
     "metrics": ("digest", "name"),
 }
-"""Columns that identify rows and so have no nulls; rows are counted by these columns."""
+"""Columns without nulls: the ids by which rows are found and, in `episodes`, the cluster, which intervals need."""
 DIGESTS = {
     "sections": "digest",
     "cases": "digest",

@@ -56,6 +56,9 @@ def joined(query: str) -> str:
 
     Args:
         query: a query with `SELECT * FROM 'FOLDER/episodes/*.parquet'`; any other query is returned unchanged.
+
+    Raises:
+        StoreError: a folder cannot be read, or its sweeps declared a metric differently.
     """
     found = query
     for whole, files in {one[0]: one[1] for one in _WHOLE.finditer(query)}.items():

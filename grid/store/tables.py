@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.core.errors import ErrorKind, StoreError, shown_value
+from grid.core.errors import ErrorKind, StoreError, nearest, shown_value
 from grid.core.metric import BY_NAME, Metric
 from grid.core.places import folder_at
 from grid.core.types import to_json
@@ -100,23 +100,25 @@ def read(
 
     `episodes` has one row per cell, the latest one, whatever code made it, sorted by cell id. `steps`, `nodes`,
     `improvements` and `messages` have the rows that belong to these episodes: `steps` sorted by id, branch and step,
-    `nodes` and `improvements` in the order in which they were made, `messages` sorted by id and request. `sections`,
-    `cases` and `comparisons` have one row per digest or id; `attempts` has every row, in order of time. `scores` and
-    `costs` are made from `episodes`, with one row per cell and metric, or per cell and role. An empty folder gives an
-    empty table.
+    `nodes` and `improvements` by id and then in the order in which they were made, `messages` by id and request.
+    `sections`, `cases`, `comparisons`, `scorings` and `metrics` have one row per digest or id; `attempts` has every
+    row, in order of time, and `rescores` every row, sorted by cell, scoring and name. `scores` and `costs` are made
+    from `episodes`, with one row per cell and metric, or per cell and role. An empty folder gives an empty table.
 
     Args:
         root: the folder.
         table: the table's name.
         columns: the columns to return, in this order; apart from these, only the ids are read. For `episodes` they may
             also be columns of the joined form: a metric's name, or a role's costs (`judge_input_tokens`).
-        where: a filter for rows, on any columns: `pc.field("planner") == "react"`.
+        where: a filter for rows, on any columns (for `scores` and `costs`, on those of `episodes`), such as
+            `pc.field("planner") == "react"`.
         categories: columns with few different texts, to be returned dictionary-encoded: they are then small, and are
             categories in pandas.
         wide: whether to return all columns of the joined form if `columns` is None.
 
     Raises:
         StoreError: a file is damaged, has an unsupported schema version, or cannot be read; or there is no such column.
+        KeyError: a table other than `episodes` has no such column, and is `scores` or `costs` or has no files.
     """
     root = folder_at(root)
     if table == "scores" or table == "costs":
@@ -128,6 +130,7 @@ def read(
         wanted = _Wanted(names, _ORDER[table], categories)
         use = lambda data: wanted.of(joined.of(data), _in_turn(_latest_of(data)), where)  # noqa: E731
         return scan(root, table, use, _AGE)
+    _expect_columns(root, table, names, TABLES[table].names)
     wanted = _Wanted(names, _ORDER[table], categories)
     if table in DIGESTS:
         first = DIGESTS[table]
@@ -138,7 +141,14 @@ def read(
 
 
 def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
-    """The ids of the cells that need not run again; with `by="cell_key"`, their keys, whatever code made the rows."""
+    """The ids of the cells that need not run again; with `by="cell_key"`, their keys, whatever code made the rows.
+
+    `retry` says which failed cells are to run again: `none`, those that failed because of the infrastructure, or `all`.
+    Cells that lost rows of `steps`, `nodes` or `improvements` with a file that was put aside run again, too.
+
+    Raises:
+        StoreError: as for `read`.
+    """
     where, told = pc.scalar(True), {"none": [], "infrastructure": ["error_kind"], "all": ["status"]}[retry]
     if retry == "infrastructure":
         where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
@@ -166,7 +176,11 @@ def _without_rows(root: Path, table: Table, by: str) -> Keys:
 
 
 def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
-    """The rows of one attempt at a chunk: ids, status and costs; rows replaced by a later attempt are included."""
+    """The rows of one attempt at a chunk: ids, status and costs; rows replaced by a later attempt are included.
+
+    Raises:
+        StoreError: as for `read`.
+    """
     columns = _SPENT if table == "episodes" else [name for name in TABLES[table].names if name in _SPENT]
     joined, mine = _joining(root, columns) if table == "episodes" else None, pc.field("attempt_id") == attempt_id
 
@@ -179,7 +193,11 @@ def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: 
 
 
 def newest(root: Path) -> dt.datetime | None:
-    """The time when the newest row of `episodes` was made; None if there is no row."""
+    """The time when the newest row of `episodes` was made; None if there is no row.
+
+    Raises:
+        StoreError: as for `read`.
+    """
     found: dt.datetime | None = scan(root, "episodes", lambda data: pc.max(_table(data, ["created_at"])[0]).as_py())
     return found
 
@@ -269,6 +287,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
     """`scores` or `costs`, sorted by cell and name; also from old files, which have a column per score or cost."""
+    _expect_columns(root, table, columns or (), _LONG[table].names)
     maps = [SCORES, TEXT] if table == "scores" else [COSTS]
     rows = read(root, "episodes", ["cell_id", *maps], where)
     old = pc.field(maps[0]).is_null()
@@ -278,6 +297,12 @@ def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequenc
         rows = pa.concat_tables([rows.filter(~old), refolded(earlier, maps)])
     data = entries(rows, table).sort_by([("cell_id", "ascending"), (_LONG[table].names[1], "ascending")])
     return data if columns is None else data.select(list(columns))
+
+
+def _expect_columns(root: Path, table: str, columns: Sequence[str], known: Sequence[str]) -> None:
+    for name in columns:
+        if name not in known:
+            raise StoreError(f"{root}: {table} has no column {shown_value(name)}{nearest(name, known)}")
 
 
 @dataclass(frozen=True)
@@ -330,7 +355,7 @@ class _Wanted:
 
 
 def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
-    """All rows in the files' order, with the columns `names` and the computed flags `further`."""
+    """All rows in the order in which they are read, with the columns `names` and the computed flags `further`."""
     fields = {name: data.schema.field(name) for name in names} | {name: pa.field(name, pa.bool_()) for name in further}
     columns = {name: pc.field(name) for name in fields} | dict(further)
     return pa.Table.from_batches(data.batches(columns), pa.schema(list(fields.values())))
@@ -371,7 +396,7 @@ def _repeated(*columns: npt.NDArray[Any]) -> Mask:
 
 
 def _first_of(data: Scan, column: str) -> Mask:
-    """For each row, whether it is the first row with its value, in the files' order."""
+    """For each row, whether it is the first row with its value, in the order in which rows are read."""
     found = np.zeros(len(keys := _keys(_table(data, [column])[column])), dtype=bool)
     found[np.unique(keys, return_index=True)[1]] = True
     return found

@@ -119,6 +119,9 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
 
     The block gives the columns `texts` as dictionaries; readers of the file get plain texts. If the block reads files,
     it must turn its reading errors into StoreErrors, because any OSError is treated as a writing error.
+
+    Raises:
+        StoreError: the folder cannot be written to.
     """
     metadata = {
         VERSION_KEY: SCHEMA_VERSION, REPLACES_KEY: "\n".join(replaces), ARROW: example(table).metadata[ARROW].decode()

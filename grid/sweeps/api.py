@@ -75,7 +75,7 @@ class Results:
     def pandas(
         self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """The table that `arrow` returns, as a pandas data frame."""
+        """The table that `arrow` returns, as a pandas data frame; errors are as for `arrow`."""
         frame: pd.DataFrame = self.arrow(table, columns).to_pandas()
         return frame
 
@@ -218,8 +218,9 @@ def _about(table: Table, wanted: Mapping[str, str | None]) -> bool:
 def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
     """The parts that a name refers to.
 
-    These are the part with exactly this name or, if there is none, all parts whose names begin with these words or, if
-    there are none either, all parts whose names begin with these letters.
+    If a part has exactly the name `name`, the result is this part alone. Otherwise, the result is all parts whose names
+    begin with `name` as whole words. If there are no such parts either, the result is all parts whose names begin with
+    the letters of `name`.
 
     Raises:
         ConfigError: there is no such part, or only the letters match, and they match parts of several kinds.
@@ -237,7 +238,11 @@ def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
 
 
 def load(folder: str | Path) -> Results:
-    """The results in a folder, `results/NAME`; raises StoreError if there are none or another version wrote them."""
+    """The results in a folder, `results/NAME`.
+
+    Raises:
+        StoreError: there are none, files are damaged or cannot be read, or an unsupported version wrote them.
+    """
     found = folder_at(folder)
     store.check_there(found)
     store.check(found)

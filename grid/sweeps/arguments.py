@@ -175,8 +175,8 @@ def check(arguments: Sequence[str]) -> None:
     """Check the arguments of `launch/sweep.py`.
 
     Raises:
-        ConfigError: an argument uses a flag or a key of Hydra that a sweep does not accept, or is a list that names a
-            setting twice.
+        ConfigError: an argument uses a flag or a key of Hydra that a sweep does not accept, is too long or too deeply
+            nested, has no key, or gives a group something other than names of files, each once.
         OverrideParseException: an argument is not an override.
     """
     parser = get_args_parser()
@@ -288,7 +288,7 @@ Flags:
 
 
 def text(folders: Sequence[Path]) -> str:
-    """The help text, as wide as the terminal.
+    """The help text, as wide as the terminal, but at least 60 and at most 120 characters.
 
     Args:
         folders: the folders of config files: ours, and the plugins' folders.
@@ -466,12 +466,12 @@ _FOLDER = re.compile(r"(?<![\w:/.*])(?:file://)?(?:~|/)[^,:=\[\]{}'\"]*/(?=[^,:=
 
 
 def line(program: str, arguments: Sequence[str]) -> str:
-    """A program and its arguments, written for a shell."""
+    """A program and its arguments, `masked` and written for a shell."""
     return f"{program} {shlex.join(map(masked, arguments))}".rstrip()
 
 
 def call(overrides: Sequence[str]) -> str:
-    """A call of the Python API, as text."""
+    """A call of the Python API, as text, with its arguments `masked`."""
     return f"grid.sweep({', '.join(repr(masked(one)) for one in overrides)})"
 
 

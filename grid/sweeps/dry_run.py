@@ -36,7 +36,8 @@ class Tried:
     """Pilots by setting id, and measurements of the cluster, if one was started.
 
     `loading` is the number of seconds until models were loaded. `start` is the number of seconds until Ray was running
-    and workers began their first cells, not counting `loading`.
+    and workers began their first cells, not counting `loading`. `gpus` is the highest number of GPUs that
+    replicas used at once.
     """
 
     pilots: Mapping[str, Pilot]
@@ -47,7 +48,13 @@ class Tried:
 
 
 def describe(checked: Checked, dry_run: bool | DryRun) -> None:
-    """Print the settings that would run, and the forecast."""
+    """Print the settings that would run, and the forecast.
+
+    Raises:
+        ConfigError, EngineError: as for `fleet_of`, which is only used for a pilot (`dry_run.pilot`).
+        GridError: a pilot's worker cannot run anything at all.
+        StoreError: the results folder cannot be read.
+    """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     done = plan.finished()
     pending = plan.missing(done)

@@ -160,7 +160,7 @@ def taken(root: Path) -> dict[str, tuple[float, int]]:
 
 
 class Failures:
-    """The failed cells of a run, compared with `fail_fast`, which is a number of cells or a share of ended cells."""
+    """The failed cells of a run, compared with `fail_fast`: a number of cells, or a share once 50 cells have ended."""
 
     def __init__(self, limit: int | float | None) -> None:
         self._limit, self._ended, self._failed = limit, 0, 0
@@ -190,7 +190,8 @@ class Unknowns:
     """The unknown cells of a run (their success cannot be determined), compared with `most_unknown`.
 
     The sweep continues as long as at least one setting has a share of unknown cells below this limit, or has no ended
-    cells yet, because the results of such a setting may be worth their cost.
+    cells yet, because the results of such a setting may be worth their cost. It also continues until 50 cells have
+    ended.
     """
 
     def __init__(self, limit: float | None, settings: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ from rich.console import Console
 from analysis.screen import print_screen
 from grid import CONF, store
 from grid.cells.printed import logged
-from grid.cells.rows import ChunkResult, attempt_row
+from grid.cells.rows import TABLES, ChunkResult, Room, attempt_row
 from grid.cells.run import Stamp, run_cell, run_chunk
 from grid.cluster.fleet import probes_of
 from grid.core.engine import ACTOR
@@ -35,28 +35,32 @@ from grid.core.errors import ConfigError
 from grid.engines.hosted import HostedEngine, Probed
 from grid.settings.build import Built, build
 from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.config import ClusterConfig, SweepConfig
 from grid.settings.extras import expect_installed
 from grid.settings.plan import Plan
 from grid.settings.roles import by_pool
 from grid.settings.setting import Setting
 from grid.sweeps.jobs import resolved
-from grid.sweeps.session import announce, complete, record, say
+from grid.sweeps.session import announce, complete, record, sampled, say
 
 
 def run_inline(checked: Checked, report: bool = True) -> bool:
     """Run a sweep in this process; the arguments and the result are the same as for `session.run_checked`.
 
+    `tracing`, `most_unknown` and `cluster.retries` have no effect here, and damaged files are not put aside.
+
     Raises:
-        ConfigError: `budget.money` or `fail_fast` is given, which only a cluster supports; a package is not
-            installed; or most cells would run again only because code has changed, and `accept_code` is not given.
+        ConfigError: a key is given that only a cluster supports, such as `budget.money`; a package is not installed; or
+            most cells would run again only because code has changed, and `accept_code` is not given.
         EngineError: a server does not answer.
+        StoreError: another sweep has locked the folder, a file is damaged, or the folder cannot be read or written to.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
-    for key, given in (("budget.money", plan.dollars.get("money")), ("fail_fast", plan.fail_fast)):
-        if given is not None:
-            raise ConfigError("cluster", "inline", f"must be local or address if {key} is given")
+    _expect_no_cluster_needed(plan)
     expect_installed(plan.settings)
     with store.locked(plan.root):
+        for line in store.put_aside(plan.root):
+            say(console, line)
         done = plan.finished()
         pending = sum(plan.missing(done).values())
         plan.expect_choice(announce(checked, console, plan.total() - pending))
@@ -67,6 +71,23 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
         if report:
             print_screen(plan.root, console)
         return complete(checked, console, sum(plan.missing(plan.finished("none")).values()), warn=not report)
+
+
+def _expect_no_cluster_needed(plan: Plan) -> None:
+    """Raise ConfigError if a key has a value that only a cluster supports.
+
+    By default, cells that fail here do not run again, and unknown cells end nothing, so only other values are refused.
+    """
+    most_unknown, retries = SweepConfig.model_fields["most_unknown"], ClusterConfig.model_fields["retries"]
+    given = {
+        "budget.money": "money" in plan.dollars,
+        "fail_fast": plan.fail_fast is not None,
+        "most_unknown": plan.most_unknown not in (None, most_unknown.default),
+        "tracing": plan.tracing != "none",
+        "cluster.retries": plan.cluster.retries not in (0, retries.default),
+    }
+    for key in (key for key, needed in given.items() if needed):
+        raise ConfigError("cluster", "inline", f"must be local or address if {key} is given")
 
 
 def _to_its_end(run: Any) -> None:
@@ -94,6 +115,7 @@ def _to_its_end(run: Any) -> None:
 async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
     stamp, engines = Stamp(plan.name, plan.git_commit, store.newest(plan.root)), dict[str, Any]()
     probes, started, ran = probes_of(plan.settings), time.monotonic(), 0
+    room = Room(plan.root, plan.keep, plan.transcripts_bytes)
     for setting in plan.settings:
         key = "cell_key" if plan.accept_code else "cell_id"
         cells = [cell for cell in plan.cells_of(setting) if not done.holds([getattr(cell, key)])[0]]
@@ -105,9 +127,10 @@ async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
             for cell in cells:
                 where = f"{setting.labels['planner']} on {setting.labels['dataset']}, {setting.labels['robustness']}"
                 say(console, f"{where}: case {cell.case_id}, trial {cell.trial}")
-                outcome = await run_cell(built, setting, cell, stamp, attempt, keep=plan.keep)
+                outcome = await run_cell(built, setting, cell, stamp, attempt, keep=room.keep)
                 result.add(outcome)
-                store.write(plan.root, result.take_all())
+                written = store.write(plan.root, result.take_all())
+                room.took(1, sum(written.get(table, 0) for table in TABLES))
                 row, ran = outcome[0], ran + 1
                 say(console, f"  {row['status']}, success: {row['success']}, {row['error_message'] or 'no error'}")
         finally:
@@ -116,6 +139,8 @@ async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
                 tried = attempt_row(attempt, setting.id, built.prices, result, seconds, stamp.now())
                 store.write(plan.root, {"attempts": [tried]})
     say(console, f"ran {ran:,} cells in {time.monotonic() - started:.1f} s, in this process")
+    if room.since:
+        say(console, sampled(*room.since))
 
 
 async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probes: dict[str, Any]) -> Built:
@@ -153,7 +178,10 @@ def plan_of(arguments: Sequence[str]) -> Plan:
 
 
 async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
-    """Run a plan's cells in this process; returns some columns of their rows. `seed` replaces the plan's seed."""
+    """Run a plan's cells in this process; returns some columns of their rows. `seed` replaces the plan's seed.
+
+    The plan's `case_ids` and `dataset_versions` get entries for the settings with this seed.
+    """
     rows = []
     for setting in plan.settings:
         seeded = setting if seed is None else replace(setting, seed=seed)

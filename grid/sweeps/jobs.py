@@ -46,7 +46,7 @@ def settings(composed: Iterable[Composed]) -> list[Setting]:
 def run(found: Sequence[Setting], report: bool = True) -> bool:
     """Check and run a sweep's settings, and print its tables if `report` is true.
 
-    Returns True if every cell has a row and no cell failed because of infrastructure or code.
+    Returns True after a dry run, or if every cell has a row and no cell failed because of infrastructure or code.
 
     Raises:
         GridError: the sweep cannot run, or did not end.
@@ -116,7 +116,11 @@ def _say(what: str, error: GridError) -> None:
 
 
 def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
-    """The config of one setting, as plain values that a row can hold, and the labels of the setting's groups."""
+    """The config of one setting, as plain values that a row can hold, and the labels of the setting's groups.
+
+    Raises:
+        ConfigError: a key without a default is missing, or a value cannot be resolved or is not plain.
+    """
     try:
         config: Any = OmegaConf.to_container(composed.config, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:

@@ -82,7 +82,7 @@ def read_told(folder: Path) -> Told:
 
 
 def line(told: Told, short: bool = False) -> str:
-    """A progress document as one line of text."""
+    """A progress document as one line of text; `short` leaves out what a progress bar shows: cells and elapsed time."""
     settings = told["settings"]
     ended = sum(1 for one in settings if one["done"] == one["cells"])
     lost = f"lost {told['lost']:,}  " if told["lost"] else ""

@@ -117,7 +117,8 @@ async def rescore(
     with the number of cells scored since the last call.
 
     Raises:
-        ConfigError: no data set asks the judge, or the judge's price is unknown although `most` is given.
+        ConfigError: no data set asks the judge, the judge's price is unknown although `most` is given, or a metric is
+            declared differently than in the folder.
         EngineError, UnfinishedError: the judge does not answer, or has reached its limit in US dollars; the answers so
             far are written.
         StoreError: the folder cannot be read or written to, or a sweep has locked it.
@@ -330,7 +331,7 @@ def _by_config(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _seeds(group: _Group, part: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The disturbance seeds, by cell; empty if the setting has no robustness settings."""
+    """The disturbance seeds, by cell; empty if the setting has no robustness settings, or cannot be built."""
     if group.built is None or not group.built.robustness:
         return {}
     ids, trials = list({row["case_id"]: None for row in part}), 1 + max(row["trial"] for row in part)

@@ -57,8 +57,10 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     Returns True if every cell has a row and no cell failed because of infrastructure or code.
 
     Raises:
-        ConfigError: traces are asked for, but the package that sends them is not installed; or most cells would run
-            again only because code has changed, and `accept_code` is not given.
+        ConfigError: traces are asked for, but the package that sends them is not installed; most cells would run again
+            only because code has changed, and `accept_code` is not given; or as for `fleet_of`.
+        EngineError: a model does not become ready.
+        StoreError: another sweep has locked the folder, or the folder cannot be read or written to.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     fleet: Fleet | None = None
@@ -238,14 +240,14 @@ def _run(
     seconds, last = time.monotonic() - started, progress.document()
     say(console, f"ran {last['done']:,} cells in {seconds:.1f} s: {last['ok']:,} ok, {last['failed']:,} failed")
     why = why_unknown(plan.root, ids) if run.stopping and unknowns.reached(run) else []
-    for line in (*spending.ended(run), *why, *([_sampled(*run.room.since)] if run.room.since else [])):
+    for line in (*spending.ended(run), *why, *([sampled(*run.room.since)] if run.room.since else [])):
         say(console, line)
     if totals:
         wide(console).print(replicas_table(totals))
     return run.stopping, last["failed"]
 
 
-def _sampled(since: dt.datetime, cells: int) -> str:
+def sampled(since: dt.datetime, cells: int) -> str:
     """The line that says since when transcripts have been kept for only a sample of cells."""
     return (
         f"transcripts reached the limit store.transcripts_gib after {cells:,} cells of this run, at "
@@ -292,7 +294,8 @@ def _compact(plan: Plan, console: Console) -> None:
 def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
     """A context manager: Ctrl-C, SIGTERM or a closed terminal ends the run once the cells in flight have ended.
 
-    A second Ctrl-C or SIGTERM ends the run immediately. A closing terminal may send its signal several times.
+    Ctrl-C or SIGTERM while the run is already ending, such as a second Ctrl-C, ends the run immediately: it raises
+    KeyboardInterrupt. A closing terminal may send its signal several times.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -74,7 +74,7 @@ class Journal:
 
     Raises:
         DataError: a line is not valid, or two lines answer the same request.
-        StoreError: the file cannot be written.
+        StoreError: the file cannot be read or, if it is to be repaired or extended, written.
     """
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
@@ -84,7 +84,7 @@ class Journal:
             self._read(say)
 
     def find(self, key: Key) -> Line | None:
-        """The answer to a request, if the model has given one."""
+        """The answer to a request; None if the model has not given one yet."""
         return self.lines.get(key)
 
     def add(self, line: Line) -> None:
@@ -279,7 +279,11 @@ class Settled(Generic[T]):
 
 @dataclass(frozen=True)
 class How:
-    """The parameters of every request, including `model`, the model's config; they are part of a request's digest."""
+    """The parameters of every request, including `model`, the model's config.
+
+    All but `repairs` (the number of further attempts after a refused answer) and `at_once` (the maximum number of
+    requests in flight) are part of a request's digest.
+    """
 
     model: Mapping[str, Any]
     seed: int
@@ -331,9 +335,11 @@ class Asker:
     async def run(self, name: str, lanes: Iterable[Coroutine[Any, Any, list[R]]]) -> list[R]:
         """Run a stage's lanes concurrently; returns their products, in the order of the lanes.
 
+        The stage stays the current one until `end` is called.
+
         Raises:
-            UnfinishedError: none of the products was kept.
             EngineError: the model does not answer. Earlier answers are kept.
+            DataError, StoreError: as for `Journal`.
         """
         stage = Stage(name, Journal(self._folder / f"{name}.jsonl", self._say))
         self.stages.append(stage)
@@ -349,6 +355,7 @@ class Asker:
 
         Raises:
             UnfinishedError: none of the products was kept.
+            StoreError: the stage's file cannot be written.
         """
         stage = self.stages[-1]
         lines: dict[Key, list[Broken]] = {
@@ -522,7 +529,11 @@ def name_problems(name: str) -> Iterator[Broken]:
 
 
 def stands_in(value: Json, text: str) -> bool:
-    """Whether a text states a value: words and codes literally, numbers and dates in any form; true for booleans."""
+    """Whether a text states a value: words and codes literally, numbers and dates in any form; true for booleans.
+
+    Case, white space and the form of quotes do not matter. A list is stated if all its items are; null, objects and
+    empty texts never are.
+    """
     if isinstance(value, bool):
         return True
     if isinstance(value, int | float):

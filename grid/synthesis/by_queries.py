@@ -47,7 +47,7 @@ async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[Tool
     The library has at least `sizes.tools` tools per topic, if the model writes enough of them.
 
     Raises:
-        UnfinishedError: none of a stage's products was kept.
+        UnfinishedError: none of a stage's products was kept, or the library has only one tool.
         ConfigError: the retriever cannot be used.
         EngineError, DataError, StoreError: as in `construct`.
     """
@@ -192,7 +192,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Grounded:
-    """A plan whose substeps have tools; `made` has the tools that were written for this plan."""
+    """A plan whose substeps have tools; `text` is its query, `made` has the tools that were written for this plan."""
 
     plan: Workflow
     text: str
@@ -361,7 +361,8 @@ async def categorised(
 def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[str, list[ToolRecord]]]:
     """The groups of tools that share a merging request, by key.
 
-    A group is a whole category or, if the category is too large, up to `TOGETHER` similar tools of the category.
+    A group is a whole category or, if the category is too large, up to `TOGETHER` similar tools of the category. A tool
+    that would be alone is in no group.
     """
     for category in dict.fromkeys(tool.category for tool in library):
         left = [tool for tool in library if tool.category == category]

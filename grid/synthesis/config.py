@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from yaml import YAMLError
 
@@ -99,14 +99,23 @@ def read(arguments: Sequence[str]) -> Construction:
     """The construction that `KEY=VALUE` arguments describe.
 
     Raises:
-        ConfigError: a key is wrong; the error names the key, its value and the allowed values.
+        ConfigError: a key is wrong or missing; the error names the key, its value (not for the model's own keys), and
+            the allowed values.
     """
-    config = _merged(arguments)
+    try:
+        config = _merged(arguments)
+    except OmegaConfBaseException as error:  # an interpolation (`${...}`) without a value
+        key, values = str(error.full_key), dict(one.lstrip("+").partition("=")[::2] for one in arguments)
+        why = str(error.msg).partition("\n")[0]
+        raise ConfigError(key, _shown(key, values.get(key)), f"a value that can be read ({why})") from None
     for key in ("model", "domain", "out"):
         if config.get(key) in (None, "???"):
             raise ConfigError(key, None, "a value, because model, domain and out have no default")
     config["domain"] = _domain(config["domain"])
-    config["out"] = Path(str(config["out"])).expanduser()
+    try:
+        config["out"] = Path(str(config["out"])).expanduser()
+    except RuntimeError as error:
+        raise ConfigError("out", config["out"], f"a folder ({error})") from None
     try:
         found = Construction.model_validate(config)
     except ValidationError as error:
@@ -123,7 +132,10 @@ def read(arguments: Sequence[str]) -> Construction:
 
 
 def _merged(arguments: Sequence[str]) -> dict[str, Any]:
-    """The keys of conf/construct.yaml with the arguments' values; a group's key has the contents of the chosen file."""
+    """The keys of conf/construct.yaml with the arguments' values.
+
+    The keys `model`, `cluster` and `retriever` have the contents of the chosen file; `domain` has the name as given.
+    """
     choices, rest = dict[str, str](), list[str]()
     for one in arguments:
         key, equals, value = one.partition("=")
@@ -154,17 +166,22 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
 def _with(config: DictConfig, argument: str) -> DictConfig:
     """The config with the value of one more argument; raises ConfigError for an unknown key or an unreadable value."""
     key, _, value = argument.lstrip("+").partition("=")
-    shown_value = "(not shown)" if key.startswith("model.") else value  # the value may be a secret
+    shown_value = _shown(key, value)
     try:
         return cast(DictConfig, OmegaConf.unsafe_merge(config, OmegaConf.from_dotlist([argument.lstrip("+")])))
     except OmegaConfBaseException as error:
         node = error.parent_node
-        if not isinstance(node, DictConfig):
+        if not isinstance(error, ConfigKeyError) or not isinstance(node, DictConfig):
             raise ConfigError(key, shown_value, str(error.msg or error).partition("\n")[0]) from None
         keys = ", ".join(str(name) for name in node if name != "label")
         raise ConfigError(key, shown_value, f"no such key; the keys here are {keys}") from None
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError(key, shown_value, f"a value that can be read ({type(error).__name__})") from None
+
+
+def _shown(key: str, value: str | None) -> str | None:
+    """A key's value as errors show it; a value of a model's key may be a secret."""
+    return "(not shown)" if key.startswith("model.") else value
 
 
 def _group(group: str, name: str) -> Any:
@@ -177,15 +194,15 @@ def _group(group: str, name: str) -> Any:
 def _domain(name: object) -> Domain:
     """The domain from a file in `conf/domain`, or from the file at a path."""
     files = {file.stem: file for file in (CONF / "domain").glob("*.yaml")}
-    path = files.get(str(name)) or Path(str(name)).expanduser()
     allowed = f"a YAML file with {', '.join(Domain.model_fields)}, or one of {', '.join(sorted(files))}"
     try:
+        path = files.get(str(name)) or Path(str(name)).expanduser()
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             raise ConfigError(
                 "domain", name, f"{allowed} (there is no such file, or it has more than {_MOST_BYTES:,} bytes)"
             )
         found = yaml.load(path.read_text(encoding="utf-8"), LOADER)  # noqa: S506 - it loads plain values only
-    except (OSError, ValueError, RecursionError, YAMLError) as error:
+    except (OSError, ValueError, RuntimeError, YAMLError) as error:
         raise ConfigError("domain", name, f"{allowed} ({error})") from None
     try:
         return Domain.model_validate(found)

@@ -21,7 +21,7 @@ from grid.synthesis.config import Domain, Shape, slug
 from grid.synthesis.tools import line, notes
 
 OFFERED = 30
-"""Number of tools that a plan may choose from (figure 10).
+"""Number of tools that a plan may choose from (figure 10); it is higher if the topic itself has more tools.
 
 These are the topic's own tools, followed by the tools of other topics that are nearest to the topic.
 """

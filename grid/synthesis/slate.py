@@ -46,15 +46,19 @@ SETTINGS = "construction.json"
 
 
 def asked(wanted: Construction) -> How:
-    """The parameters of the model's requests, except those for batching and prices."""
+    """The parameters of the model's requests; the model's config is in them without its price and its key `serving`."""
     model = {key: value for key, value in unpriced(wanted.model).items() if key != "serving"}
     return How(model, wanted.seed, wanted.repairs, wanted.temperature, wanted.max_tokens, wanted.at_once)
 
 
 def expect_same(wanted: Construction) -> None:
-    """Write the set's settings to its folder; raises ConfigError if the folder already has different settings.
+    """Write the set's settings to its folder, or compare them with the settings that the folder already has.
 
     Sizes and repairs may change, because requests that were answered before are not sent again.
+
+    Raises:
+        ConfigError: the folder has different settings, or its settings cannot be read.
+        StoreError: the settings cannot be written.
     """
     how = asked(wanted)
     settings: dict[str, Any] = {
@@ -93,7 +97,7 @@ def _flat(key: str, value: object) -> dict[str, object]:
 
 @contextmanager
 def held(out: Path) -> Iterator[None]:
-    """Hold a folder's lock during one construction.
+    """Hold a folder's lock during one construction; the folder is created if it does not exist.
 
     Raises:
         StoreError: another process holds the lock, or the folder cannot be written to.
@@ -122,9 +126,12 @@ async def construct(
     """Run all stages, and write the set; returns the asker, which has the requests and results of each stage.
 
     Raises:
-        UnfinishedError: none of a stage's products was kept.
+        UnfinishedError: none of a stage's products was kept, or the library has only one tool.
+        ConfigError: the retriever cannot be used (only with order=queries).
         EngineError: the model does not answer.
-        DataError, StoreError: a stage's file cannot be read or written.
+        DataError: a stage's file is not valid.
+        StoreError: a file cannot be read or written.
+        GridError: any error of `engine`.
     """
     asker = Asker(wanted.out / STAGES, asked(wanted), engine, price, say, progress)
     make = by_queries.cases if wanted.order == "queries" else _cases
@@ -230,7 +237,8 @@ def gates(found: Sequence[Stage]) -> Table:
         title="Gates",
         box=SIMPLE,
         padding=_PADDING,
-        caption="An answer may break several rules. In the end: after the last repair.",
+        caption="An answer may break several rules. In the end: in the answer whose products were kept; if no answer "
+        "had any, in the last one.",
     )
     for column in ("stage", "gate", "answers refused", "% of answers", "in the end"):
         table.add_column(column, justify="left" if column in ("stage", "gate") else "right")
@@ -241,7 +249,7 @@ def gates(found: Sequence[Stage]) -> Table:
         for one in stage.settled:
             for _, checked in one.tries:
                 refused.update({broken.gate for broken in checked.broken})
-            last = {broken.gate for broken in one.tries[one.best][1].broken}
+            last = {broken.gate for broken in one.tries[one.best if one.products else -1][1].broken}
             ended.update(last | {broken.gate for broken in one.dropped})
             refused.update({broken.gate for broken in one.dropped} - last)
         for gate, count in refused.most_common():
@@ -250,8 +258,12 @@ def gates(found: Sequence[Stage]) -> Table:
 
 
 def quality(dataset: Slate) -> Table:
-    """The figures that a benchmark's reviewer would measure; if the set is too small for a figure, a row says so."""
-    from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
+    """The figures that a benchmark's reviewer would measure; if the set is too small for a figure, a row says so.
+
+    Raises:
+        ModuleNotFoundError: scikit-learn is not installed.
+    """
+    from grid.datasets.slate.quality import groups  # only this table needs it
 
     table = Table(
         title="The set as a benchmark", box=SIMPLE, padding=_PADDING, caption="Targets are those of SLATE itself."

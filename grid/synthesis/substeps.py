@@ -26,14 +26,14 @@ _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
 """The minimum share of calls that must use an earlier call's result, among all calls of a case except the first."""
-# Plans never use the substep numbers of this example: if a number occurred in both, small models would copy the
-# example's text for it.
+# Plans never use the substep numbers of this example, since they have at most seven steps: if a number occurred in
+# both, small models would copy the example's text for it.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
-    "6.1": {"text": "Settle which weather station is nearest to the meadow"},
-    "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
-    "7.1": {
+    "8.1": {"text": "Settle which weather station is nearest to the meadow"},
+    "8.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
+    "9.1": {
         "text": "Ask how sure the people at the station are of that",
-        "arguments": {"prediction": reference("6.2", "forecast_id")},
+        "arguments": {"prediction": reference("8.2", "forecast_id")},
     },
 }
 _RULES = (

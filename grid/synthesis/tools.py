@@ -147,7 +147,7 @@ async def of_topic(
 async def near(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord], style: range, count: int
 ) -> list[Settled[ToolRecord]]:
-    """Ask for distractors for one tool.
+    """Ask for `count` distractors for one tool, in one request.
 
     `style` is the range of lengths of the used tools' descriptions, in words.
     """

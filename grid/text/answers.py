@@ -31,7 +31,7 @@ from grid.core.types import (
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
 
-# A judge's verdict on a plan: untrusted text, read with the limits of `grid.text.answers`.
+# A judge's verdict on a plan: untrusted text, read with the limits of `grid.text.objects`.
 
 
 NO_VERDICT = "no JSON object with is_correct"
@@ -46,10 +46,9 @@ _LISTS = ("error_list", "errors")
 def read_verdict(text: str, errors: bool = True) -> Verdict:
     """The verdict in the object that contains `is_correct`.
 
-    With `errors` the object must judge all six errors and contain a grade.
-
-    Error keys may have text after their number (`E2_TASK_COMPLETENESS`), the errors may be in a separate list, and the
-    grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call` does.
+    With `errors` the object must contain a grade, and judge all six errors or list those that hold; else neither is
+    read. Error keys may have text after their number (`E2_TASK_COMPLETENESS`), a separate object may have the errors,
+    and the grade's key may be `score`. Yes and 1 are true, no and 0 false. Raises UnreadableError as `read_call` does.
     """
     return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
@@ -76,15 +75,13 @@ def _errors(value: dict[str, Json]) -> frozenset[str]:
             true = _truth(holds, name)
             if found.setdefault(_named(name), true) != true:
                 raise UnreadableError(f"{_named(name)} stands in it twice, with different values")
-    missing = [name for name in ERRORS if name not in found]
-    if missing:
+    if missing := [name for name in ERRORS if name not in found]:
         raise UnreadableError(f"no {missing[0]}, where all of E1 to E6 are asked for")
     return frozenset(name for name, holds in found.items() if holds)
 
 
 def _named(key: str) -> str:
-    match = _ERROR.match(key)
-    return match[1].upper() if match else ""
+    return match[1].upper() if (match := _ERROR.match(key)) else ""
 
 
 def _grade(value: dict[str, Json]) -> float:
@@ -118,6 +115,7 @@ NO_OUTLINE = "no JSON object with a list `outline` of texts"
 NO_SCORE = f"no JSON object with a score from 0 to {MAX_SCORE}"
 NO_VOTE = "no JSON object with the number of the best"
 NO_RESPONSE = "no JSON object with a response or an error"
+_PLAN_LENGTH = f"a plan that is not a list of 1 to {MAX_STEPS} calls"
 _SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
 _TAKEN_BACK = re.compile(
     r"\b(wait|actually|sorry|oops|mistake|wrong|instead|rather|correct(?:ed|ion|ing)|revis\w+|update[ds]?|fix(?:ed)?"
@@ -143,9 +141,9 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
 
 
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
-    """The calls in the object with a list `plan`, or in a list of calls; the first call receives the plan's thought.
+    """The calls in an object with a list `plan` or `tool_calls`, or in a list of calls.
 
-    Raises UnreadableError as `read_call` does.
+    The first call receives the plan's thought if it has none. Raises UnreadableError as `read_call` does.
     """
     return only_one(text, partial(_plan, tools=tools), NO_PLAN)
 
@@ -158,8 +156,8 @@ def read_outline(text: str) -> list[str]:
 def read_score(text: str) -> float:
     """The score in [0, 1], from an object's score of 0 to 10. Raises UnreadableError as `read_call` does.
 
-    A score written as text counts if it consists only of the number, as in `7`, `7/10` or `70%`. A decimal number up to
-    1 does not count, since a model that writes 0.7 may use a different scale.
+    A score written as text counts if it consists only of the number, as in `7`, `7/10` or `70%`. A bare decimal number
+    above 0 and up to 1 does not count, since a model that writes 0.7 may use a different scale.
     """
     return only_one(text, _score, NO_SCORE)
 
@@ -177,7 +175,8 @@ def read_response(text: str) -> tuple[str, Json]:
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
     """The meaning of the last object in a text, if all readable earlier objects agree with it or are retracted.
 
-    Objects for which `read` returns None are of a different kind and are ignored.
+    Objects for which `read` returns None are ignored. Raises UnreadableError if the text is too long, the last object
+    cannot be read, or an earlier one differs and is not retracted, or, with `otherwise`, if there is no such object.
     """
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):
@@ -209,12 +208,15 @@ def _one_call(value: Json, tools: Mapping[str, ToolSpec]) -> Call | None:
 
 def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
     if not isinstance(value, dict) or isinstance(value.get("tool_calls"), list):
-        return calls_in(value, tools)
+        calls = calls_in(value, tools)
+        if calls and len(calls) > MAX_STEPS:
+            raise UnreadableError(_PLAN_LENGTH)
+        return calls
     if "plan" not in value:
         return None
     steps = value["plan"]
     if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
-        raise UnreadableError(f"a plan that is not a list of 1 to {MAX_STEPS} calls")
+        raise UnreadableError(_PLAN_LENGTH)
     plan = []
     for place, step in enumerate(steps, start=1):
         try:
@@ -224,8 +226,7 @@ def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
         if call is None:
             raise UnreadableError(f"entry {place} of the plan is not a call")
         plan.append(call)
-    thought = value.get("thought")
-    if isinstance(thought, str) and plan[0].thought is None:
+    if plan[0].thought is None and isinstance(thought := value.get("thought"), str):
         plan[0] = replace(plan[0], thought=thought)
     return plan
 
@@ -327,7 +328,7 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to decide if a plan passes: the plan has text and at most one call (possibly a report).
+    """Whether a judge has to decide if a plan passes: it has at most one call, and it has text or the status REJECT.
 
     Only a judge can tell whether the called tool merely reports that the work is finished.
     """
@@ -359,7 +360,7 @@ def exact_match(given: str, right: str) -> bool:
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of token precision and recall, in [0, 1]; 0 if exactly one answer is yes, no or noanswer."""
+    """Harmonic mean of token precision and recall; 0 if only one answer is yes, no or noanswer, or both are empty."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -374,9 +375,9 @@ def f1(given: str, right: str) -> float:
 def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
     """The answers to `count` questions, in order; an empty text for each question if the answers cannot be separated.
 
-    For one question, the whole text is the answer. For several questions, the text is read in one of three ways: as
-    lines numbered from 1 (text before number 1 is ignored, and lines without a number belong to the preceding number),
-    as `count` lines, or as `count` texts separated by `; `.
+    For one question, the whole text is the answer. For several questions, the text is read as lines or as texts
+    separated by `; ` on one line. They are numbered from 1 (text before number 1 is ignored, and text without a number
+    belongs to the preceding number) or, if none has the number 1, there must be `count` of them.
     """
     text = (answer or "").strip()
     if count == 1:
@@ -388,7 +389,7 @@ def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
 
 
 def _numbered(lines: list[str]) -> list[str]:
-    """The texts after the numbers 1, 2, ... in this order; empty if the first number is not 1."""
+    """The texts after the numbers 1, 2, ... in this order; empty if no text has the number 1."""
     parts: list[str] = []
     for line in lines:
         match = _NUMBERED.fullmatch(line)
@@ -464,12 +465,13 @@ def read_draft(text: str) -> Predicted:
 
 
 def _draft(value: Json) -> Predicted | None:
-    plan = value.get("plan") if isinstance(value, dict) else None
-    if isinstance(plan, list):
-        read = [_call(entry, f"entry {place} of the plan", _NO_TOOLS) for place, entry in enumerate(plan)]
+    plan = value.get("plan") if isinstance(value, dict) else value
+    if isinstance(plan, list) and len(plan) > MAX_STEPS:
+        raise UnreadableError(f"a plan of {len(plan):,} calls, {MAX_STEPS} at most")
+    if isinstance(value, dict) and isinstance(plan, list):
+        read = [_call(entry, f"entry {place} of the plan", _NO_TOOLS) for place, entry in enumerate(plan, start=1)]
         return Predicted(tuple(ChainCall(call.tool, call.arguments) if call else None for call in read))
-    count = len(value) if isinstance(value, list) else 1
-    return _chain(value, _NO_TOOLS) or _messages(value, count, _NO_TOOLS)
+    return _chain(value, _NO_TOOLS) or _messages(value, len(value) if isinstance(value, list) else 1, _NO_TOOLS)
 
 
 def chain_text(plan: Predicted) -> str:

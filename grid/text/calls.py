@@ -45,6 +45,8 @@ class Call:
 def calls_in(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
     """The calls in an object: one call, or several in a list; None if the object is not a call.
 
+    An object with an empty list of calls, such as `tool_calls`, is a call to NO_TOOL.
+
     Args:
         value: an object, or a list of objects.
         tools: the offered tools, by name; may be empty.
@@ -120,8 +122,8 @@ def _made(tool: str, arguments: dict[str, Json], found: dict[str, Json]) -> Call
 def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> bool:
     """Whether the value under `key` in an object is a tool's name.
 
-    Keys that are also used in other kinds of objects count only if the value is an offered tool's name or the object
-    has arguments.
+    Keys that are also used in other kinds of objects count only if the value names an offered tool or no tool, or if
+    the object has arguments.
     """
     if key not in found:
         return False
@@ -212,7 +214,7 @@ def misspelt(call: ToolCall, choices: Collection[str] = ()) -> ToolCall | None:
 
 
 def listed(tool: ToolSpec | None) -> frozenset[str]:
-    """The parameters whose values are listed in the tool's schema."""
+    """The names of the parameters whose values are listed in the tool's schema; empty if there is no tool."""
     return frozenset(one.name for one in tool.parameters if one.values) if tool else frozenset()
 
 

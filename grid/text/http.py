@@ -17,7 +17,10 @@ cannot reach a server or waits too long for it. 529 means 'overloaded' at some p
 
 
 def retry_after(value: str | None, now: float) -> float:
-    """The waiting time in seconds from a Retry-After header, given as a number or a date; 0 if it cannot be read."""
+    """The waiting time in seconds from a Retry-After header, given as a number or a date; 0 if it cannot be read.
+
+    `now` is the current time, in seconds since 1970. A time that has passed also yields 0. The result may be infinite.
+    """
     if not value:
         return 0.0
     try:
@@ -31,7 +34,7 @@ def retry_after(value: str | None, now: float) -> float:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine."""
+    """Whether a URL's host is this machine. Raises ValueError if the text is not a URL."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -40,10 +43,11 @@ def is_loopback(url: str) -> bool:
 
 
 def plain_url(key: str, url: str, example: str) -> str:
-    """The URL without a slash at its end.
+    """The URL without slashes at its end. The error names `key`, and may show `example`.
 
     Raises:
-        ConfigError: the URL is invalid, or may contain a password, which the error does not show.
+        ConfigError: the URL is invalid, or has a user, a password, a query or a fragment; the error shows no user, no
+            password and no query.
     """
     shown = url.rpartition("@")[2].partition("?")[0]
     allowed = f"a URL that begins with http:// or https://, such as {example}"

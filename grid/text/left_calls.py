@@ -5,7 +5,7 @@ object after a tool's name (DeepSeek, Kimi, harmony, Mistral, Llama, `Action:`),
 Gemini). A text that looks like a call to an offered tool but has none of these forms counts neither as a call nor as a
 plain-text answer (`looks_like_a_call`). Nothing is evaluated.
 
-It stands apart from `native`, which reads calls that servers recognised, because the two read different grammars.
+It stands apart from `native`, which reads calls that are JSON objects, because the two read different grammars.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def spoken(text: str) -> str:
 
 
 def blocks(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[tuple[int, Call | UnreadableError]]:
-    """The calls written with a tag for each argument, each with its start position."""
+    """The calls written with a tag for each argument, or the errors in reading them, each with its start position."""
     for block in _BLOCK.finditer(text):
         tool = tool_meant(block["name"] or block["glm"], tools)
         inside = block["body"] if block["tag"] else block["pairs"]
@@ -83,7 +83,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value converted to its parameter's type; a text loses one line break at its start and one at its end."""
+    """A value without one line break at its start and its end; read as JSON, if possible, unless a text is expected."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text
@@ -215,8 +215,8 @@ def looks_like_a_call(text: str, tools: Mapping[str, ToolSpec]) -> str | None:
     """The part of a text that looks like a call in an unsupported form; None if no part looks like a call.
 
     A name with empty brackets does not look like a call, since people refer to tools in this way; a name with a value
-    in the brackets does. An answer that consists only of calls also looks like a call, even if the called tools were
-    not offered.
+    in the brackets does. An answer that consists only of lists of calls and of calls with named arguments also looks
+    like a call, even if the called tools were not offered.
     """
     inline = _names(tools, r"(?<![\w.])", r"[ \t]*\(\s*(?:\w+\s*[=:]|[\"'{\[\d])")
     chosen = _names(tools, rf"(?:^\W*(?i:{_ROLES})\W*[:=]\W*|<\|?|\bname=[\"']?)", r"(?![\w.-])")

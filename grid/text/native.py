@@ -46,7 +46,8 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
         tools: the offered tools, by the names of their functions.
 
     Raises:
-        UnreadableError: the answer contains an unfinished thought, is too long, or contains more than MAX_STEPS calls.
+        UnreadableError: the answer contains an unfinished thought, is too long, contains more than MAX_STEPS calls, or
+            begins like a server's message (`as_message`) but is not one.
     """
     if text.startswith(_MESSAGE):
         return _message(text, tools)

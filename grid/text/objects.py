@@ -2,8 +2,9 @@ r"""The JSON objects in a model's answer, even if they are not quite valid JSON;
 
 Python's decoder reads the objects. If it cannot, tokens that can mean only one thing are first rewritten as JSON:
 single and curved quotes, Python literals, unquoted names before a colon, unquoted references to earlier outputs,
-comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, and a missing last brace. An
-unquoted thought before an object counts as text outside the object. All other deviations are refused, with the reason.
+comments, trailing commas, a line end instead of a comma, raw line ends, Python's numbers and escapes, `\'` and `\_`,
+and a missing last brace. An unquoted thought before an object counts as text outside the object. All other deviations
+are refused, with the reason.
 """
 
 from __future__ import annotations
@@ -92,9 +93,9 @@ class _BrokenError(Exception):
 def objects(text: str) -> list[Found]:
     """The outermost objects of an answer, in order, leaving out objects in a thought or after an observation.
 
-    Text and braces around the objects are ignored. The time is linear in the text's length: if something begins like an
-    object but is not one, reading starts again at the next brace. In total, the number of reread characters is at most
-    four times the text's length.
+    Text and braces around the objects are ignored. An observation ends the answer only if an object precedes it. The
+    time is linear in the text's length: if something begins like an object but is not one, reading starts again at the
+    next brace. In total, about four times the text's length is reread at most; a short text counts as one of 20,000.
 
     Raises:
         UnreadableError: the text has more than MAX_CHARACTERS characters after its first thought.
@@ -309,4 +310,4 @@ def depth(value: Json) -> int:
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""A YAML loader that creates only strings, numbers, dates, lists and mappings."""
+"""A YAML loader that creates only plain values, such as strings, numbers, booleans, null, dates, lists and mappings."""

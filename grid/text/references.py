@@ -137,16 +137,19 @@ def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> 
 
 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
-    """The step ids of the calls, each after the steps whose outputs it uses, otherwise in the given order.
+    """The step ids of the calls, sorted by the length of their chains, so that each comes after the steps that it uses.
 
-    Raises the same error as `chains`.
+    Steps with chains of the same length keep the given order. Raises the same error as `chains`.
     """
     chain = chains(calls)
     return sorted(chain, key=chain.__getitem__)
 
 
 def depth(calls: Mapping[str, ToolCall]) -> int:
-    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 if there are no calls."""
+    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 if there are no calls.
+
+    Raises the same error as `chains`.
+    """
     return max(chains(calls).values(), default=0)
 
 
@@ -261,11 +264,12 @@ def _normal(value: Json, result: bool) -> Json:
 def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     """Why a call does not fit its tool; None if it does.
 
-    All required arguments must be present, and no argument may be given that the tool lacks. A value must have the
-    argument's type or be a text, since references to earlier outputs are texts, and models write numbers as texts.
-    Stricter rules hold for tools that accept results and, with `exact`, for all tools: an argument for a result must be
-    a reference to a result, an argument for a text must be a text, and an argument with listed values must have one of
-    these values. Values that are not texts must also fit the argument's JSON schema, if it has one.
+    All required arguments must have a value (null only if the schema allows it, and no empty text), and no argument may
+    be given that the tool lacks. A value must have the argument's type or be a text, since references to earlier
+    outputs are texts, and models write numbers as texts. An argument for a result must be a reference to a result. For
+    tools that accept results and, with `exact`, for all tools, an argument for a text must be a text. For tools that
+    accept results, an argument with listed values must have one of these values. Values that are not texts must also
+    fit the argument's JSON schema, if it has one.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():

@@ -157,7 +157,7 @@ _MOST = 200  # maximum number of items in a list that is compared regardless of 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number and its unit, which is one of the units in `UNITS`, or None if the text has no unit."""
+    """A number and its unit, which is one of the values of `UNITS`, or None if the text has no unit."""
 
     value: Decimal
     unit: str | None

@@ -64,7 +64,10 @@ class FunctionWorld:
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The state with the function's outcome added, and the observation. Raises the same errors as `called`."""
+        """The state with the function's outcome added unless the call failed, and the observation.
+
+        Raises the same errors as `called`.
+        """
         obtained = own_state(state, frozenset)
         function = self.functions.get(call.tool)
         observation = called(function, call) if function else _failure(f"there is no tool {call.tool}")
@@ -123,7 +126,7 @@ def taken(make: Callable[[], object]) -> bytes:
     """A snapshot of the object that a function creates.
 
     Raises:
-        UncontrolledError: the function raises an error, or the object is too large.
+        UncontrolledError: the function raises an error, or the object cannot be stored, for example if it is too large.
     """
     try:
         return _kept(make())
@@ -134,9 +137,10 @@ def taken(make: Callable[[], object]) -> bytes:
 def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invoked:
     """Call a method on a copy of an object.
 
-    If the method raises an exception, the observation counts as failed and has the field `error`. Changes that the
-    method made to the object before the exception are kept, as in ordinary Python. If the changed object cannot be
-    stored, the snapshot from before the call is kept.
+    If the method raises an exception, the observation counts as failed and has the field `error`. It also counts as
+    failed if the method returns an object with this field. Changes that the method made to the object before the
+    exception are kept, as in ordinary Python. If the changed object cannot be stored, the snapshot from before the call
+    is kept, and the call fails. Arguments that are too long (`MOST_ARGUMENTS`) are refused.
     """
     written = to_json(dict(arguments))
     if len(written) > MOST_ARGUMENTS:
@@ -151,7 +155,7 @@ def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invok
             result = {ERROR: text}
         try:
             after = _kept(instance)
-        except (UncontrolledError, RecursionError) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - pickling also runs code of others
             return refused(snapshot, str(error))
         if failed and after == _kept(_copy(snapshot)):
             after = snapshot
@@ -169,7 +173,7 @@ def same_public_state(one: bytes, other: bytes) -> bool:
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
-    except (AttributeError, RecursionError):
+    except Exception:  # noqa: BLE001 - comparing runs code of others
         return False
 
 
@@ -219,7 +223,7 @@ def _content(result: object, text: str) -> dict[str, Json]:
     """
     try:
         value = loads(json.dumps(result, default=str))
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - `str` runs code of others
         value = text
     content: dict[str, Json] = value if isinstance(value, dict) else {RESULT: value}
     return content if len(to_json(content)) <= MOST_SHOWN else {RESULT: f"{text[:MOST_SHOWN]}..."}

@@ -55,10 +55,13 @@ def texts_of(call: ToolCall, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def answer_of(call: ToolCall, results: int, values: Callable[[int], Sequence[str]]) -> tuple[str, ...]:
-    """The distinct values of the answer in a call of `finish`; raises CallError if the call gives no answer.
+    """The distinct values of the answer in a call of `finish`.
 
-    The parts of the answer are separated by `; `. A part is either a text or the name of a result (`$n`). `values`
-    returns the values of the result with a given number.
+    The parts of the answer are separated by `; `, or are the items of a list. A part is either a text or the name of a
+    result (`$n`). `values` returns the values of the result with a given number; its errors are passed on.
+
+    Raises:
+        CallError: the call gives no answer, a part is not a text, or a part names a result that does not exist.
     """
     given = call.arguments.get(ANSWER)
     parts = given if isinstance(given, list) else given.split(BETWEEN) if isinstance(given, str) else []

@@ -17,7 +17,7 @@ from grid.worlds.schema import ERROR
 
 @dataclass(frozen=True)
 class Layer:
-    """A world around an inner world.
+    """A world that wraps another world, its inner world.
 
     Unless a subclass changes this, a layer behaves like the inner world and has the same states.
     """
@@ -171,9 +171,10 @@ class RejectState:
 
 @dataclass(frozen=True)
 class RejectingWorld(Layer):
-    """A world in which a request can be refused. A refusal ends the work: later calls fail and change nothing.
+    """A world in which a request can be refused. A refusal ends the work: later calls change nothing.
 
-    `removed` has the names of tools that no longer exist. Failed calls also set `called` in the state.
+    After a refusal, all calls but `finish` fail. `removed` has the names of tools that no longer exist. Failed calls
+    also set `called` in the state; `finish` does not.
     """
 
     wanted: Wanted

@@ -213,7 +213,8 @@ def build_entries(
         tools: those called tools that are known, by name.
 
     Raises:
-        ValueError: two substeps make the same call but expect different outcomes, or a reference cannot be resolved.
+        ValueError: two substeps make the same call but expect different outcomes, a reference names a step that makes
+            no call, or references form a cycle.
     """
     left_open = open_arguments or {}
     entries: dict[str, Entry] = {}

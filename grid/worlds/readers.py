@@ -130,7 +130,7 @@ class _Span(NamedTuple):
 
 
 def extracted(question: str, paragraphs: Sequence[Paragraph]) -> str | None:
-    """A span of a paragraph that may answer a question; None if no relevant sentence has such a span."""
+    """A span of a paragraph, or `yes` or `no`, that may answer a question; None if no relevant sentence yields one."""
     asked, kind = set(terms(question)), kind_of(question)
     sentences = [found for found in _weighed(question, asked, paragraphs) if found.score >= _LEAST]
     if not sentences:
@@ -192,7 +192,7 @@ def _extraction_truth(asked: set[str], sentences: Sequence[_Sentence]) -> str:
 
 
 def _spans(kind: Kind, sentence: _Sentence) -> Iterator[_Span]:
-    """The spans of a kind in a sentence. Years also count as dates; the paragraph's title counts as a name."""
+    """The spans of a kind in a sentence. Years are also dates, names also places; the paragraph's title is a name."""
     text = sentence.text
     if kind in _FIGURES:
         yield from _matches(_FIGURES[kind], text)
@@ -461,7 +461,10 @@ def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
 
 
 def _dated(text: str) -> float | None:
-    """The first full date as a day number, else the first day of the first year named; None if there is neither."""
+    """The first date as a day number if it has a year, else the first day of the first year named.
+
+    None if there is neither, or if there is no such day.
+    """
     match = DATE.search(text)
     if match and YEAR.search(match[0]):
         try:

@@ -62,7 +62,8 @@ class Expected:
 
     Attributes:
         vocabulary: all names of the expected kind.
-        here: those distinct names of the vocabulary that occur in the call's own input.
+        here: those distinct names of the vocabulary that occur in the call's own input; if no set of entities is given
+            to the call, all names that its parameter may take.
         sort: whether the names are identifiers of the schema, names of entities, or texts in facts.
     """
 
@@ -96,6 +97,6 @@ class SchemaWorld(World, Protocol):
 def mends(world: World) -> bool:
     """Whether a world may replace arguments of a call; it reports replacements in the field READ_AS.
 
-    A world that may replace arguments has a property named `mends`.
+    A world that may replace arguments has a true property named `mends`; for a world without it, the result is False.
     """
     return bool(getattr(world, "mends", False))

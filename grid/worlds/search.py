@@ -97,7 +97,7 @@ class QuestionWorld:
         return AskedState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[AskedState, Observation]:
-        """Answer one question; any fault of the call is described in the observation's `error`."""
+        """Answer one question, or take `finish`'s answer; the observation's `error` describes any fault of the call."""
         before = own_state(state, AskedState)
         try:
             if before.answer is not None:
@@ -115,7 +115,10 @@ class QuestionWorld:
         return after, Observation({RESULT: found.answer})
 
     def answer(self, state: State) -> str | None:
-        """The answer that `finish` gave or, if an outline ends the work, the results that no later question uses."""
+        """The answer that `finish` gave or, if an outline ends the work, the results that no later question uses.
+
+        Several results are numbered lines. None if there is no answer or no result yet.
+        """
         asked = own_state(state, AskedState)
         if self.answered:
             return asked.answer

@@ -30,14 +30,14 @@ class Simulator(Protocol):
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
         """A call's response, which is the same for all callers.
 
-        None if no answer can be read even after all retries.
+        None if no answer can be read even after all retries, or if the prompt does not fit the model's context.
         """
         ...
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
         """The answer to a question, from the paragraphs or (if these are None) by reasoning.
 
-        None if no answer can be read even after all retries.
+        None if no answer can be read even after all retries, or if the prompt does not fit the model's context.
         """
         ...
 
@@ -84,7 +84,8 @@ class ServedWorld:
 
     The state is the set of tools that were called successfully. A case is resolved when the state contains all tools in
     `resolution`; the arguments do not matter. A call fails, with a Python-style error message, if its tool is not in
-    `tools` or its arguments do not fit the tool. At most `most` characters of a response are shown.
+    `tools` or its arguments do not fit the tool. A call also fails if its response has an error. At most `most`
+    characters of a response are shown.
     """
 
     tools: Mapping[str, ToolSpec]
@@ -144,9 +145,10 @@ class ServedWorld:
 
 
 def observed(response: Response, most: int) -> Observation:
-    """A response as an observation of at most `most` characters.
+    """A response as an observation that shows at most `most` characters of it; a text that is cut ends in `...`.
 
-    An object's fields become the observation's fields; any other value is in the field `response`.
+    An object's fields become the observation's fields; any other value is in the field `response`, and so is an object
+    that is empty or too long (as cut JSON text). An error is in the field `error`, and the observation is then failed.
     """
     if response.error:
         return Observation({"error": _cut(response.error, most)}, failed=True)
@@ -175,7 +177,12 @@ class User(Protocol):
     """A model that plays the user, in the role `user`."""
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message after those in `said`. None if no answer can be read, even after all retries."""
+        """The user's next message after those in `said`. None if no answer can be read, even after all retries.
+
+        Raises:
+            ContextError: the conversation does not fit the model's context.
+            EngineError: the model does not answer.
+        """
         ...
 
 

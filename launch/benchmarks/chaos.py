@@ -229,7 +229,7 @@ class Nodes:
 
     @property
     def settled(self) -> bool:
-        """Whether all nodes of the cluster are running, and each of them has run chunks."""
+        """Whether all nodes of the cluster except the head are running, and each of them has run chunks."""
         return all(node.used and node.session.process.poll() is None for node in self._nodes)
 
     def look(self) -> None:
@@ -465,7 +465,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         f"although neither the driver nor Ray was killed: {log.lost} rows lost, {log.twice} written twice, "
         f"{log.differing} different from the undisturbed run's rows"
     )
-    told = {UNDISTURBED: log.tokens[UNDISTURBED], "with kills": Tokens(*map(sum, zip(*disturbed, strict=True)))}
+    total = Tokens(sum(one.spent for one in disturbed), sum(one.counted for one in disturbed))
+    told = {UNDISTURBED: log.tokens[UNDISTURBED], "with kills": total}
     for name, (spent, counted) in told.items():
         console.print(f"{name}: {spent:,} tokens in attempts, {counted:,} in episodes")
     if log.joined:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from grid import CONF
 from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
+from grid.core.errors import ConfigError, nearest
 from grid.datasets.slate.dataset import Slate
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
@@ -129,8 +130,15 @@ def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """The config in `conf/<group>/<name>.yaml`, overridden by values given as `KEY=VALUE`."""
-    return with_values(OmegaConf.load(CONF / group / f"{name}.yaml"), values)
+    """The config in `conf/<group>/<name>.yaml`, overridden by values given as `KEY=VALUE`.
+
+    Raises ConfigError if there is no such file.
+    """
+    path = CONF / group / f"{name}.yaml"
+    if not path.is_file():
+        names = sorted(one.stem for one in path.parent.glob("*.yaml"))
+        raise ConfigError(group, name, f"one of {', '.join(names)}{nearest(name, names)}")
+    return with_values(OmegaConf.load(path), values)
 
 
 def with_values(config: Any, values: Sequence[str]) -> dict[str, Any]:

@@ -116,13 +116,12 @@ class Bench(Shared):
     running: pool.Pool | None = None
 
     def loaded(self) -> pool.Pool:
-        """The model's replica, loaded."""
+        """The pool of the model's one replica, loaded; the first call starts Ray, and records the time as a figure."""
         import ray
 
         if self.running is None:
             began = time.perf_counter()
-            ray_cluster.connect(self.cluster())
-            self.stack.callback(ray_cluster.disconnect)
+            self.connect()
             joined = time.perf_counter()
             self.running = self.start(self.model, 1)
             ray.get([handle.load.remote() for handle in self.running.handles.values()])
@@ -131,6 +130,11 @@ class Bench(Shared):
                 "ready", ray_seconds=joined - began, load_seconds=ready - joined, memory_gib=self.memory.peak_gib()
             )
         return self.running
+
+    def connect(self) -> None:
+        """Connect to Ray until the end of the benchmark; a second call changes nothing."""
+        ray_cluster.connect(self.cluster())
+        self.stack.callback(ray_cluster.disconnect)
 
     def replica(self) -> Any:
         """The actor of the model's replica."""
@@ -324,6 +328,7 @@ def share(bench: Bench) -> None:
         pool.stop(bench.running)
         bench.running = None
         time.sleep(5)  # until the old replica's memory is free
+    bench.connect()
     began = time.perf_counter()
     model = bench.model | {"serving": halved}
     both = bench.start(model, 2)
@@ -408,7 +413,7 @@ def replay(bench: Bench) -> None:
     bench.figures.add("replay", **{label.strip(): round(s, 2) for label, s in seconds_by_layer(swept, again).items()})
 
 
-# A replica that also measures: it accepts random weights, returns full log-probabilities, and times choices itself.
+# A replica that also measures: it accepts random weights, and times choices itself.
 
 
 class MeasuredReplica(RecordingReplica):
@@ -435,6 +440,9 @@ class MeasuredReplica(RecordingReplica):
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
         """For each pair of prompts, the seconds of a prefill, of a choice, and of the choice's first round.
+
+        Each result also has the prefill's numbers of tokens and of cached tokens, and the choice's numbers of passes
+        and of computed tokens.
 
         The prefill uses the first prompt, and the choice uses the second. The prompts of a pair are equally long, and
         must be new, because the prefix cache would hold earlier prompts.
@@ -529,7 +537,7 @@ class _Killer(threading.Thread):
             self._back(handle)
 
     def _back(self, handle: Any) -> None:
-        """Wait until the replica is loaded again."""
+        """Wait until the replica is loaded again, or until `_WAIT_SECONDS` have passed."""
         import ray
 
         until = time.monotonic() + _WAIT_SECONDS

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,7 @@ import numpy as np
 from rich.console import Console
 
 from grid.core.engine import Prompt, ToolCallAnswer
+from grid.core.errors import ConfigError
 from grid.datasets.slate.dataset import Slate
 from grid.engines.answer_schema import answer_schema
 from grid.engines.choice import Prefix
@@ -63,10 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exact(bench: Shared) -> None:
-    """Measure each variant's greatest difference in probability from brute force, and from the other variants."""
+    """Measure each variant's greatest difference in probability from brute force, and from the other variants.
+
+    With `--out`, the variants' distributions are also written, to `distributions.json`.
+    """
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
+        _expect_same_prompts(bench.arguments, kept)
         found |= {f"{name} elsewhere": one for name, one in kept.items()}
     model, mine = _model(bench), {}
     for variant in bench.arguments.variants:
@@ -90,6 +95,16 @@ def exact(bench: Shared) -> None:
         bench.figures.add("exact", between=f"{one} and {other}", greatest_differences_by_options=apart)
     if bench.arguments.out:
         (bench.arguments.out / "distributions.json").write_text(json.dumps(mine))
+
+
+def _expect_same_prompts(arguments: argparse.Namespace, kept: Mapping[str, Any]) -> None:
+    """Raise ConfigError if results were measured with another number of prompts, because all prompts then differ."""
+    for one in kept.values():
+        prompts = len(one["chosen"]) // len(OPTIONS)
+        if prompts != arguments.exact_prompts:
+            raise ConfigError(
+                "--exact-prompts", arguments.exact_prompts, f"must be {prompts}, as in {arguments.against}"
+            )
 
 
 def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], options: int) -> float:
@@ -146,8 +161,9 @@ def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], n
     """The options' probabilities in the options' order, as in algorithm 3, from full next-token distributions.
 
     `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, in the shape
-    (vocabulary,). The score of a label is the product of its tokens' probabilities; for a one-digit number this product
-    is multiplied by the probability that no digit follows.
+    (vocabulary,). The score of a label is the product of its tokens' probabilities; for a one-digit number (or, with
+    more than 100 options, a number with fewer digits than the last) this product is multiplied by the probability that
+    no digit follows.
     """
     labels, known = renderer.labels(count), dict[Prefix, np.ndarray]()
 
@@ -225,7 +241,10 @@ def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) ->
 
 
 def main() -> None:
-    """Run the variant that the first argument describes; write the results as JSON to the file named by the second."""
+    """Run the variant that the first argument describes; write the results as JSON to the file named by the second.
+
+    Then end the process.
+    """
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     engine = cast(Any, build_engine(asked["model"]))
     if hasattr(engine, "_arguments"):
@@ -336,12 +355,15 @@ def with_weights(folder: Path, into: Path, device: str) -> Path:
 
 
 def weightless(folder: Path) -> bool:
-    """Whether a model's folder has no weights."""
+    """Whether a model's folder has no weights (files `*.safetensors`)."""
     return not any(folder.glob("*.safetensors"))
 
 
 class Memory:
-    """The GPU's memory in use, read at intervals by a thread. A context manager; without a GPU, figures are null."""
+    """The memory in use on the first GPU, read at intervals by a thread. A context manager.
+
+    Nothing is read if the device is not `cuda` or the package `pynvml` is not installed.
+    """
 
     def __init__(self, device: str) -> None:
         self._on, self._peak = device == "cuda" and find_spec("pynvml") is not None, 0
@@ -363,7 +385,7 @@ class Memory:
         self._ended.set()
 
     def card(self) -> dict[str, Any]:
-        """The card's name, its driver, and its memory in GiB."""
+        """The card's name, its driver, and its memory in GiB; only the name `none` if no memory is read."""
         if not self._on:
             return {"card": "none"}
         import pynvml
@@ -373,7 +395,7 @@ class Memory:
         return {"card": named, "driver": driver, "card_gib": round(total, 1)}
 
     def peak_gib(self) -> float | None:
-        """The peak memory use of all processes on the card together, in GiB, since the last call."""
+        """The peak memory use of all processes on the card together, in GiB, since the last call; None if not read."""
         if not self._on:
             return None
         peak, self._peak = self._peak, 0

@@ -127,7 +127,7 @@ def _rate(run_one: Callable[[Program], object], programs: Sequence[Program]) -> 
 def ladder(entities: int, sizes: Sequence[int]) -> dict[str, Any]:
     """A knowledge base of numbered entities: entity i has the number, year and day i, and a link to entity i + 1.
 
-    For each size above i, entity i is in the set of that size.
+    The last entity has a link to the first. For each size above i, entity i is in the set of that size.
     """
     concepts = {f"C{size}": {"name": f"first {size}", "subclassOf": []} for size in sizes}
     found: dict[str, Any] = {}
@@ -224,7 +224,7 @@ def _seconds(kb: KnowledgeBase, call: tuple[str, Sequence[Result], Sequence[str]
 
 
 def fresh_copy(result: Result) -> Result:
-    """The same items in a new object that has cached nothing yet."""
+    """The same items in a new object that has cached nothing yet; other results than sets and values are not copied."""
     if isinstance(result, EntitySet):
         return EntitySet(list(result.ids), result.facts, result.sorted_once)
     return Values(list(result.values)) if isinstance(result, Values) else result
@@ -331,7 +331,11 @@ class Programs:
         self._qualified = [fact for fact in facts if fact.qualifiers]
 
     def program(self, last: str, steps: int) -> list[Json]:
-        """A program that ends in the given function and has at most the given number of steps."""
+        """A program that ends in the given function and has at most the given number of steps.
+
+        Raises:
+            ValueError: no such program was found.
+        """
         wild = self._rng.random() < self._wild
         for _ in range(_TRIES):
             program: list[Json] = []

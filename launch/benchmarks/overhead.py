@@ -161,7 +161,11 @@ def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, flo
 
 
 def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int) -> float:
-    """The episodes per second of a sweep of CASES x TRIALS cells through Ray and Parquet."""
+    """The episodes per second of a sweep of CASES x TRIALS cells through Ray and Parquet. Needs a connection to Ray.
+
+    Raises:
+        RuntimeError: cells have no rows, or failed.
+    """
     plan = plan_of(replace(setting, seed=seed), cluster, root)
     finished: list[batch.Report] = []
     started = time.perf_counter()
@@ -201,7 +205,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run the null engine: episodes per second through Ray and Parquet, and the time by layer."""
+    """Run the null engine: episodes per second through Ray and Parquet, and the time by layer.
+
+    With `--against`, only compare the two checkouts.
+    """
     if arguments.against:
         compare(arguments.against, arguments.rounds, arguments.trials, console)
         return
@@ -249,7 +256,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 HERE = Path(__file__).parents[2]
 # The probe only uses names that both checkouts' benchmarks have. The probe measures the CPU seconds of a chunk that
-# runs in one process without Ray.
+# runs in one process without Ray, and the episodes per second of a sweep through Ray.
 _PROBE = """
 import json, sys, tempfile, time
 from pathlib import Path
@@ -288,7 +295,10 @@ def compare(other: Path, rounds: int, trials: int, console: Console) -> None:
 
 
 class Figure(NamedTuple):
-    """A row of a comparison: its title, its key in a round's results, and the factor that multiplies its values."""
+    """A row of a comparison: its title, its key in a round's results, and the factor that multiplies its values.
+
+    `more_is_better`: whether the checkout with the larger value is the better one.
+    """
 
     name: str
     key: str

@@ -23,14 +23,14 @@ from grid.store import files
 from launch.benchmarks import overhead, peak_bytes
 
 T = TypeVar("T")
-_ENDS = 10_000  # the rates of this many first and last cells are compared
+_ENDS = 10_000  # the rates of at most this many first and last cells are compared
 _SETTINGS, _TRIALS = 2, 200
 _LOOK_SECONDS = 0.2
 _REPEATS = 7  # repeats of reading with and without verification, in turn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the number of cells."""
+    """The options: the number of cells, the folder, the checkout to compare with, and results to verify."""
     parser.add_argument(
         "--cells", type=int, default=1_000_000, help=f"the number of cells, a multiple of {_SETTINGS * _TRIALS}"
     )
@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Run the null engine on one-step cases, as a user would, then run the same command again.
 
-    Print the measurements, and the cost of verifying hashes and checksums.
+    Print the measurements, and the cost of verifying hashes and checksums. With `--verification`, only that cost is
+    measured; with `--against`, two checkouts are compared instead.
     """
     if arguments.verification:
         _verification(arguments.verification, console)
@@ -67,9 +68,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             f"{arguments.cells / seconds:,.0f} cells/s"
         )
         folder = root / "scale"
-        first, last = _rates(folder)
+        ends, first, last = _rates(folder)
         console.print(
-            f"rows: {first:,.0f} cells/s over the first {_ENDS:,}, {last:,.0f} over the last {_ENDS:,} "
+            f"rows: {first:,.0f} cells/s over the first {ends:,}, {last:,.0f} over the last {ends:,} "
             f"({last / first:.2f} times the first rate)"
         )
         console.print(f"driver's peak memory {peak / 2**20:,.0f} MiB; {len(list(folder.rglob('*.parquet'))):,} files")
@@ -172,11 +173,13 @@ def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, 
     return time.monotonic() - started, peak
 
 
-def _rates(folder: Path) -> list[float]:
-    """The cells per second over the first rows, and over the last rows."""
+def _rates(folder: Path) -> tuple[int, float, float]:
+    """A number of rows, and the cells per second over this many first rows, and over this many last rows."""
     made = np.sort(store.read(folder, "episodes", ["created_at"])["created_at"].to_numpy())
-    first, last = made[_ENDS] - made[0], made[-1] - made[-_ENDS - 1]
-    return [float(_ENDS / (span / np.timedelta64(1, "s"))) for span in (first, last)]
+    ends = min(_ENDS, len(made) // 2)
+    spans = made[ends] - made[0], made[-1] - made[-ends - 1]
+    first, last = (float(ends / (span / np.timedelta64(1, "s"))) for span in spans)
+    return ends, first, last
 
 
 def _success(folder: Path) -> pd.DataFrame:

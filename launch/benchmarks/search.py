@@ -212,7 +212,10 @@ def searcher(name: str, values: dict[str, Any]) -> TreeSearch:
 
 
 def search(planner: TreeSearch, seed: int = 0, steps: int = _UNLIMITED) -> tuple[Searched, Episode]:
-    """Run one search of one case, in this process and without Ray, with a limit on executed calls."""
+    """Run one search of one case, in this process and without Ray, with at most `steps` executed calls.
+
+    Returns the figures and the episode.
+    """
     engine, budget = NullGuide(), Budget(llm_calls=_UNLIMITED, steps=steps)
     episode = Episode(
         *(Case("null", "A question.", Plan(())), NullTree(), engine, lambda case, substep: TOOLS, budget, seed),

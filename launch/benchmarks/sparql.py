@@ -93,20 +93,23 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
         f"in memory: {arguments.share:,} triples about {entities:,} entities, read in {mine:.1f} s; rdflib "
         f"{rdflib.__version__} read them in {theirs:.1f} s"
     )
-    made = programs(graph, entities, arguments.programs, arguments.seed)
-    equal = sum(set(graph.denotes(one)) == _by_rdflib(other, one) for one in made)
-    console.print(f"{len(made)} programs with an answer; {equal} equal results")
+    found = programs(graph, entities, arguments.programs, arguments.seed)
+    equal = sum(set(graph.denotes(one)) == _by_rdflib(other, one) for _, one in found)
+    console.print(f"{len(found)} programs with an answer; {equal} equal results")
+    made = {form: [one for of, one in found if of == form] for form in FORMS}
     spent: dict[str, list[list[float]]] = defaultdict(list)
     for _ in range(arguments.repeats):
-        for place, form in enumerate(FORMS):
-            some = made[place :: len(FORMS)]
+        for form, some in made.items():
             spent[form].append([_seconds(graph.denotes, some), _seconds(lambda one: _by_rdflib(other, one), some)])
     table = Table(title=f"programs per second, {arguments.repeats} alternating repeats", box=SIMPLE_HEAD)
     for column in ("programs", "how many", "rdflib", "here", "times"):
         table.add_column(column, justify="left" if column == "programs" else "right")
     every = np.array(list(spent.values()))
-    shares = [len(made[place :: len(FORMS)]) for place in range(len(FORMS))]
-    for form, count, seconds in zip(["all", *FORMS], [len(made), *shares], [every.sum(axis=0), *every], strict=True):
+    counts = [len(found), *map(len, made.values())]
+    for form, count, seconds in zip(["all", *made], counts, [every.sum(axis=0), *every], strict=True):
+        if not count:  # no program with an answer was found
+            table.add_row(form, "0")
+            continue
         here, there = (count / seconds).T
         shown = (spread(list(there), "{:,.0f}"), spread(list(here), "{:,.0f}"), spread(list(here / there), "{:,.1f}"))
         table.add_row(form, f"{count}", *shown)
@@ -157,7 +160,7 @@ def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> N
         f"opened in {1000 * opened:,.0f} ms; the graph's vocabularies ({relations:,} relations, "
         f"{len(graph.vocabularies['input']):,} names and classes) were found in {time.perf_counter() - started:.1f} s"
     )
-    made = programs(graph, entities, arguments.programs, arguments.seed + 1)
+    made = [one for _, one in programs(graph, entities, arguments.programs, arguments.seed + 1)]
     spent, failed = _calls(graph, made)
     more = (resident() - before) / _MIB
     console.print(
@@ -241,10 +244,13 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
         yield f'{subject} <{NS}{domain}.from> "{1950 + int(70 * draw())}"^^<{XSD}gYear> .\n'
 
 
-def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Expression]:
-    """`count` questions with answers, found on random paths through a graph; all forms are equally frequent."""
+def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[tuple[str, Expression]]:
+    """`count` questions with answers and their forms, found on random paths through a graph.
+
+    The forms take turns. If no question of a form is found in a thousand tries, its turn is left out.
+    """
     rng = random.Random(seed)
-    found: list[Expression] = []
+    found: list[tuple[str, Expression]] = []
     for form in islice(cycle(FORMS), count * _TRIES):
         if len(found) == count:
             break
@@ -254,7 +260,7 @@ def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Ex
             except (SparqlError, IndexError):  # the path has no such end, or too many ends
                 continue
             if made is not None and graph.denotes(made):
-                found.append(made)
+                found.append((form, made))
                 break
     return found
 

@@ -1,6 +1,6 @@
 """τ²-bench with a model that answers at once: gold actions, run by the package's own runner or a grid episode.
 
-Each side runs in its own process, so that its memory can be measured:
+Each side (`here`, `there` or `branched`) runs in its own process, so that its memory can be measured:
 `python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.
 """
 
@@ -52,7 +52,7 @@ class Told:
 
 
 def calls_of(dataset: Tau2, case_id: str) -> tuple[list[ToolCall], str | None]:
-    """The gold actions, and the answer to the user."""
+    """The gold actions, and the answer to the user (None if the case has none)."""
     reference = dataset.problem(case_id).reference
     return [call for call in reference.calls.values() if call], reference.answer
 

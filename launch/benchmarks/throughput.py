@@ -77,7 +77,7 @@ class RecordingReplica(Replica):
     """A replica that records every request that its engine receives."""
 
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
-        """Load the engine, then record its requests."""
+        """Load the engine, then record its requests; returns what `Replica.load` returns."""
         share = await super().load(probes)
         engine: Any = self._engine
         if not hasattr(self, "recorded"):
@@ -97,7 +97,11 @@ class RecordingReplica(Replica):
         return share
 
     async def take(self) -> list[Recorded]:
-        """The requests recorded since the last call, in the order of arrival; the prefix cache is empty afterwards."""
+        """The requests recorded since the last call, in the order of arrival; the prefix cache is empty afterwards.
+
+        Raises:
+            RuntimeError: the prefix cache cannot be emptied.
+        """
         taken, self.recorded = self.recorded, []
         engine: Any = self._engine
         if not await engine._ready[0].engine.reset_prefix_cache():

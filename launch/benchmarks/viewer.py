@@ -104,7 +104,7 @@ def _pages(at: str, episodes: int) -> dict[str, list[str]]:
 
 @contextmanager
 def _viewer(root: Path) -> Iterator[tuple[int, str]]:
-    """Start a viewer as a user would, but without a browser; returns its process and its address."""
+    """Start a viewer as a user would, but without a browser; yields its process id and its address."""
     command = [sys.executable, "-u", "-m", "launch.view", str(root), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

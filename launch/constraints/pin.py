@@ -24,9 +24,12 @@ FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio",
 
 
 def pins(extras: str, given: list[str]) -> list[str]:
-    """`name==version` of all packages that pip would install for the extras into an empty environment.
+    """`name==version` of all packages that pip would install for the extras into an empty environment, except FREE.
 
     The versions in `given` are fixed.
+
+    Raises:
+        subprocess.CalledProcessError: pip finds no versions that fit together.
     """
     with NamedTemporaryFile() as report, NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write("\n".join(given))
@@ -40,7 +43,7 @@ def pins(extras: str, given: list[str]) -> list[str]:
 
 
 def kept(file: Path, free: list[str]) -> list[str]:
-    """The lines of a constraints file, except the lines of the free packages; no lines if `free` is empty."""
+    """The lines of a constraints file, except comments and the free packages' lines; no lines if `free` is empty."""
     lines = [line for line in file.read_text().splitlines() if free and not line.startswith("#")]
     return [line for line in lines if line.partition("==")[0] not in free]
 

@@ -51,7 +51,11 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
         run_jobs(self.composed(arguments))
 
     def composed(self, arguments: Sequence[str]) -> Iterator[Composed]:
-        """Every setting of the grid that the command line's arguments describe."""
+        """Every setting of the grid that the command line's arguments describe; each is composed when it is taken.
+
+        Raises:
+            ConfigError: as `settings` does. Hydra's errors are raised too, also while settings are taken.
+        """
         parser = OverridesParser.create(config_loader=self._loader)
         params = [opened(f"{key}={value}") for key, value in self._params.items()]
         given = parser.parse_overrides([*params, *arguments])
@@ -73,7 +77,8 @@ def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Ove
     other values are left out.
 
     Raises:
-        ConfigError: a key has no values, no point has the given values, or there are too many settings for a sweep.
+        ConfigError: a key has no values, or values that cannot be listed; a list has no points; no point has the given
+            values; or there are too many settings for a sweep.
     """
     values = {override.get_key_element(): _values(override) for override in given}
     lists = [_chosen([_values_of(point) for point in points], values) for points in together]
@@ -91,6 +96,8 @@ def _values_of(point: Sequence[Override]) -> dict[str, str]:
 
 def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     """The points whose keys have the given values; a key without given values may have any value."""
+    if not points:
+        raise ConfigError("hydra.sweeper.together", [], "lists with at least one point each")
     keys = {key for point in points for key in point}
     asked = {key: found for key, found in values.items() if key in keys}
     chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]

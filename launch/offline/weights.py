@@ -15,7 +15,7 @@ from launch.benchmarks.choose import model_config
 
 
 def main() -> int:
-    """Exit status 0, or 2 if the file is the wrong one or the model's config has no `wheels`."""
+    """Exit status 0, or 2 if the file is the wrong one or cannot be read, or there is no such model with `wheels`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="the name of a file in conf/model that has the key `wheels`")
     parser.add_argument("file", type=Path, help="the joined GGUF file")
@@ -25,7 +25,7 @@ def main() -> int:
         if not wheels:
             raise ConfigError("model", arguments.model, "a model whose file has the key `wheels`")
         print(adopt(Wheels(**wheels), arguments.file))
-    except ConfigError as error:
+    except (ConfigError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from grid import plugins
 from grid.contracts.test_conf import (
     given,
     pytest_generate_tests,
@@ -21,6 +25,7 @@ from grid.episode.episode import Planner
 from grid.settings.config import ClusterConfig
 from grid.settings.make import make
 from tests.support.configs import CONF, names, solvers, yaml
+from tests.support.plugins import standing_in, write
 
 __all__ = [
     "pytest_generate_tests",
@@ -55,3 +60,21 @@ def test_the_tables_name_every_kind_of_engine_apart() -> None:
 @pytest.mark.parametrize("name", solvers())
 def test_planners_that_solve_ask_a_model(name: str) -> None:
     assert cast(Planner, make("planner", yaml("planner", name))).needs
+
+
+@pytest.mark.parametrize(
+    ("room", "ours", "values", "keeps"),
+    [
+        ("dataset", "tau2", {"domain": "airline", "user": "model"}, test_datasets_keep_their_protocol),
+        ("model", "openai_http", {"tools": "native", "history": "text"}, test_engines_keep_their_protocol),
+        ("model", "openai_http", {"history": "messages"}, test_engines_keep_their_protocol),
+    ],
+)
+def test_a_plugin_may_set_what_our_files_leave_out(
+    tmp_path: Path, room: str, ours: str, values: dict[str, Any], keeps: Callable[[str], None]
+) -> None:
+    file = json.dumps(yaml(room, ours) | values)  # which is YAML too
+    write(tmp_path, {"mylab/__init__.py": "", f"mylab/conf/{room}/theirs.yaml": file})
+    with standing_in(tmp_path):
+        plugins.allow(["mylab"])
+        keeps("theirs")

@@ -222,10 +222,27 @@ def with_braces_joined(model: TinyModel, asked: Asked) -> Reply:
     return reply
 
 
+def with_a_short_context(model: TinyModel, asked: Asked) -> Reply:
+    reply = model.play(asked)
+    if asked.path == "/tokenize":
+        reply.body["max_model_len"] = 20
+    return reply
+
+
+def with_no_mass_for_numbers(model: TinyModel, asked: Asked) -> Reply:
+    reply = model.play(asked)
+    if asked.path == "/v1/completions":
+        (logs,) = reply.body["choices"][0]["logprobs"]["top_logprobs"]
+        logs.update(dict.fromkeys(logs, -1e9))
+    return reply
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("lacking", "says"),
     [
+        (with_a_short_context, "to answer exceed the context of 20"),
+        (with_no_mass_for_numbers, "the model gives no option any probability"),
         (without_ids, "of 12 tokens that were given by their ids"),
         (without_logprobs, "12 of 12 tokens that were given by their ids"),
         (without_completions, "/v1/completions: HTTP 404"),

@@ -145,6 +145,20 @@ def test_a_server_without_tool_messages_is_refused_before_the_first_cell() -> No
     assert "unexpected tool" in str(error)
 
 
+@pytest.mark.parametrize("tools", ["native", "prompt"])
+def test_a_context_that_only_conversations_exceed_is_seen_before_the_first_cell(tools: str) -> None:
+    def play(asked: Asked) -> Reply:
+        if asked.path == CHAT and any(message["role"] == "assistant" for message in asked.body["messages"]):
+            return refusal(400, "This model's maximum context length is 90 tokens.", code="context_length_exceeded")
+        return models("m") if asked.path == "/v1/models" else called(END)
+
+    with LocalServer(play) as server:
+        error = failure(engine(server.url, tools=tools, history="messages").load)
+    assert isinstance(error, ConfigError)
+    assert (error.key, error.value) == ("model.max_tokens", 50)
+    assert "less than the model's context (" in str(error)
+
+
 def test_a_conversation_longer_than_the_context_is_the_contexts_failure_and_none_is_cut() -> None:
     """What was done until then stays the episode's best."""
     whole = as_asked(called(FIND), called(QUOTE), called(END))

@@ -51,6 +51,7 @@ class Made:
             config=to_json({"planner": {"max_calls": 30}}),
             case_id=problem.case.id,
             case_digest=case["digest"],
+            horizon_k=problem.kind.horizon_k if problem.kind else None,
             plan_errors=scores.get("plan_errors"),
             retrieval_rate=scores.get("retrieval_rate") if self.offered else None,
         )
@@ -85,8 +86,9 @@ def told(root: Path, made: Mapping[str, Made]) -> dict[str, dict[str, Any]]:
 
 
 def right_calls(problem: Problem) -> list[tuple[str, ToolCall | None]]:
-    """The reference's calls as a planner makes them: by the outline's ids, or numbered."""
-    calls = list(problem.reference.calls.items())
+    """The reference's calls as a planner makes them: by the outline's ids, or numbered from the calls already made."""
+    begun = len(problem.case.done)
+    calls = list(problem.reference.part(begun, problem.case.decisions).calls.items())
     if problem.reference.followed:
         return calls
-    return [(str(place), call) for place, (_, call) in enumerate(calls)]
+    return [(str(place), call) for place, (_, call) in enumerate(calls, start=begun)]

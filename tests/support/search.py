@@ -173,6 +173,23 @@ class Letters:
         return " ".join(own_state(state, tuple)) or None
 
 
+@dataclass
+class Leaving(Letters):
+    """The user leaves at some places, and whoever calls a tool behind one of them fails the test."""
+
+    leaving: frozenset[str] = frozenset()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        assert not self.over(state), "a call after the end"
+        return await super().apply(state, call)
+
+    def over(self, state: State) -> bool:
+        return " ".join(own_state(state, tuple)) in self.leaving
+
+    def ended(self, state: State, answer: str | None) -> State:
+        return state
+
+
 @dataclass(frozen=True)
 class Searched:
     """A finished search: what was returned, and its tree by place."""

@@ -48,7 +48,7 @@ NOTE = "Every tool has a cost, stated in its description. Aim for the lowest tot
 
 @dataclass(frozen=True)
 class Built:
-    """A case: recipe, task, the task's kind for the tables, and the solvable task from which the case was made."""
+    """A case: recipe, task, kind (for the tables), and the solvable task behind an unsolvable one (else `task`)."""
 
     recipe: Recipe
     task: Task
@@ -252,7 +252,7 @@ def with_costs(draft: Draft, rng: random.Random) -> Task:
 
 
 def _window(draft: Draft, steps: Sequence[MadeStep]) -> Window | None:
-    """The window of these steps; None if a later step uses no earlier result or two steps have the same function."""
+    """The steps' window; None if a later step uses no earlier result, or if two functions or parameters are alike."""
     if len({step.function for step in steps}) < len(steps):
         return None
     inside = {step.variable: place for place, step in enumerate(steps)}
@@ -477,7 +477,7 @@ class Draft:
         return tool.spec.name, dict(zip(names, found, strict=True))
 
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
-        """The query; `instead` maps constants' names to texts that replace their values; `extra` is appended."""
+        """The query with `extra`; `instead` maps constants' names to texts for values; `files`: list the files too."""
         texts = [self.opening, *self.further, extra]
         body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]

@@ -131,7 +131,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @cached_property
     def root(self) -> Path:
-        """The folder that contains `cases.jsonl`."""
+        """The folder that contains `cases.jsonl`; it is generated the first time."""
         return generated(self.seed)
 
     @cached_property
@@ -287,7 +287,7 @@ def generate(target: Path, seed: int) -> None:
 
 
 def generated(seed: int) -> Path:
-    """The cached folder for one seed."""
+    """The cached folder for one seed; it is generated the first time."""
     key = f"{digest_of(generate)}-s{seed}"
     return made_once("apb_synthetic", key, (CASES,), partial(generate, seed=seed))
 
@@ -303,7 +303,7 @@ def least_cost_of(task: Task) -> Callable[[], int | None]:
 def measure(
     task: Task, kind: TaskKind, least_cost: Callable[[], int | None], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """The fields of `Scores` about plans, including `success`; `unrefined_*` fields are set only after a critique."""
+    """A plan's metrics, including `success`; `unrefined_*` only after a critique, costs only in the family `costs`."""
     chain = chain_of(trajectory)
     found = diagnose(task, kind, chain)
     scores: dict[str, Any] = {
@@ -410,7 +410,7 @@ class Bases:
         self.used: Counter[tuple[str, str]] = Counter()
 
     def drawn(self, count: int) -> list[Recipe]:
-        """Draw `count` cases, distributed over categories and lengths as in `CATEGORIES` and `_LENGTHS`."""
+        """Draw `count` cases with shares as in `CATEGORIES` and `_LENGTHS`; raises ValueError if one cannot be made."""
         rng = random.Random(derive_seed(self.seed, "apb_synthetic", self.task_family, 0))
         stock = categories()
         quotas = shares(count, {name: CATEGORIES[name] for name in stock})
@@ -452,7 +452,7 @@ class Bases:
         raise ValueError(f"{name}: no case of {category.category} with about {length} steps can be drawn")
 
     def _shape(self, category: Category, length: int, rng: random.Random) -> Shape:
-        """A shape from one of the least used goal families, with about `length` steps, in the same bin as `length`."""
+        """A shape from one of the least used goal families with about `length` steps, in its bin (or any) of `BINS`."""
         steps = next(bin_ for bin_ in BINS if length in bin_)
         fitting = [shape for shape in shapes(category) if shape.steps in steps] or list(shapes(category))
         nearest = min(abs(shape.steps - length) for shape in fitting)
@@ -531,7 +531,7 @@ def _stages(trajectories: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
 
 
 def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
-    """The recipe with a failing call. This call is not the first call, and a second tool has the same function."""
+    """The recipe with a failing call (never the first), whose function has a second tool; None if there is no such."""
     program = expand(category, recipe.family, recipe.extras, recipe.items)
     rules = [category.families[recipe.family].rules[place] for place in recipe.rules]
     limited = {rule.of[0] for rule in rules if rule.kind == "at_most"}
@@ -575,7 +575,7 @@ def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int)
 
 
 def _unsolvable(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """Four unsolvable cases from each base, one of each kind. Every base must therefore have an attachment."""
+    """Four unsolvable cases from each base, one of each kind; so a base needs an attachment and a private constant."""
     able = [one for one in holistic if one.avoid is None and _attached(one)]
     for base in _spread(able, OF_EACH_UNSOLVABLE, seed, "unsolvable"):
         for kind in UNSOLVABLE:

@@ -1,4 +1,4 @@
-"""Figures for the cases of one seed beside the paper's figures (agent_planning_benchmark §3.1, tables 10 and 11)."""
+"""Figures for the cases of one seed beside the paper's figures (agent_planning_benchmark §3.1, §B.1, tables 10, 11)."""
 
 from __future__ import annotations
 
@@ -242,7 +242,10 @@ _INNER = re.compile(r"<(\w+)>")
 
 
 def problems(categories: Mapping[str, Category]) -> list[str]:
-    """A line for each rule that the stock breaks; empty if the stock is sound."""
+    """A line for each rule that the stock breaks; empty if the stock is sound.
+
+    Raises ValueError if a step is not written as a call.
+    """
     found: list[str] = []
     names: dict[str, str] = {REJECT: "the grid"}
     for category in categories.values():
@@ -339,7 +342,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 
 
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
-    """The errors in a phrasing. A phrasing must mention all constants except files, and nothing else."""
+    """The errors in a phrasing. It must mention all `needed` constants except files, and only `known` constants."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
     text = _ONE_OR_MANY.sub("", text)
     said = {

@@ -139,7 +139,8 @@ class Program:
 def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -> Program:
     """The program of a family with its extras; every list has `items` items.
 
-    Consecutive steps on items are done item by item. A call that two parts need is made only once.
+    Consecutive steps on items are done item by item. A call that two parts need is made only once. Raises ValueError if
+    a step is not written as a call.
     """
     family = category.families[name]
     parts: list[Part] = [family, *(family.also[extra] for extra in extras)]
@@ -394,9 +395,9 @@ class Recipe(BaseModel):
     """A case: its goal family, its number of items, its further requests (`extras`) and its constraints (`rules`).
 
     `base` names the solvable case from which the case is made; cases with the same base have the same constants. `bank`
-    is the number of tools. `avoid` is a function whose second tool is offered but forbidden. `place` is the number of
-    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the index of the failed
-    call.
+    is the number of tools, not counting those that the task family adds; a case that needs more tools has more. `avoid`
+    is a function whose second tool is offered but forbidden. `place` is the number of calls already made, and `k` is
+    the number of calls to predict. In a broken case, `place` is the index of the failed call.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -426,7 +427,7 @@ def write(recipes: Iterable[Recipe], path: Path) -> None:
 
 
 def read(path: Path) -> list[Recipe]:
-    """The recipes of a file. Raises DataError with the line of a recipe that does not have the required form."""
+    """The recipes of a file. Raises DataError with the number of a line that is not JSON or not a recipe."""
     found = []
     for number, line in read_jsonl(path, own=True):
         try:
@@ -458,7 +459,10 @@ def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTas
 
 
 def truth(task: Task, kind: TaskKind, chain: Chain) -> Verdict:
-    """The symbolic scorer's verdict on a plan."""
+    """The symbolic scorer's verdict on a plan.
+
+    For unsolvable cases and broken tools, the verdict has no errors and no grade. Raises ValueError as `diagnose` does.
+    """
     found = diagnose(task, kind, chain)
     if kind.task_family in ("broken", "unsolvable"):
         return Verdict(found.correct)
@@ -511,7 +515,10 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
 
 
 def resolving(task: Task) -> tuple[str, ...]:
-    """The positions of those calls of the reference that are the first to find a wanted fact."""
+    """The positions, as texts, of those calls of the reference that are the first to find a wanted fact.
+
+    Raises ValueError as `found` does, or KeyError if the reference does not find a wanted fact.
+    """
     places: dict[Applied, int] = {}
     for place, outcome in enumerate(found(task)):
         for fact in outcome.values():

@@ -58,7 +58,7 @@ class Files:
         If only one file is found, it is the test file, and the training file is None.
 
         Raises:
-            ConfigError: there is no such folder, or the folder has neither file.
+            ConfigError: no folder is given, there is no such folder, or the folder has neither file.
         """
         root = folder("dataset.path", path)
         bases = [root, *(root / name for name in self.folders)]
@@ -165,13 +165,16 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def questions(self) -> Mapping[str, Question]:
-        """The cases' questions by id, ordered so that every prefix is balanced."""
+        """The cases' questions by id, ordered so that every prefix is balanced.
+
+        Raises ConfigError if there are none.
+        """
         if not self._kept.tests:
             raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no usable question")
         return {question.id: question for question in self._kept.tests}
 
     def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the drawn questions."""
+        """The first `limit` of the drawn questions, in the file's order if `order` is `file`."""
         found = list(self.questions)
         if self.order == "file":
             places = {question.id: place for place, question in enumerate(self.split.tests)}
@@ -196,12 +199,12 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def split(self) -> Split:
-        """All questions that can be read."""
+        """All questions that can be read, one for each S-expression."""
         return split(*self._files, self.held_out, self.seed)
 
     @cached_property
     def source(self) -> Source:
-        """The graph or graphs from which answers come."""
+        """The graph or graphs from which answers come. Raises ConfigError if `graph` and `endpoint` are both given."""
         limits = Limits(seconds=self.query_seconds)
         if self.graph is not None and self.endpoint is not None:
             raise ConfigError("dataset.endpoint", self.endpoint, "null, because dataset.graph is given")
@@ -328,6 +331,7 @@ class Witnessed:
         questions: the questions, always in the same order; one question for each S-expression is enough.
         folder: the folder of the ontology.
         key: a key that identifies the questions' files and the settings of the draw.
+        seed: the seed of the invented facts.
     """
 
     def __init__(self, questions: Sequence[Question], folder: Path, key: str, seed: int) -> None:
@@ -363,7 +367,7 @@ class Witnessed:
 
     @cached_property
     def account(self) -> Mapping[str, Any]:
-        """The account of the graphs, as written by `witness.write`."""
+        """The account of the graphs, as written by `witness.write`. Raises DataError if the file is not an account."""
         found = read_json(self.root / witness.ACCOUNT)
         if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("shards", "left_out")):
             raise DataError(
@@ -379,7 +383,7 @@ class Witnessed:
         return f"invented facts cannot give the answers: {reason}"
 
     def graph(self, question: Question) -> StoreGraph:
-        """The graph in which the question has its answers."""
+        """The graph in which the question has its answers. Raises KeyError if no graph has the question."""
         number: int = self.account["shards"][question.form]
         return self.graphs[number]
 
@@ -404,9 +408,9 @@ class Asked:
         self._names: dict[str, str] = {}
 
     def fault(self, question: Question) -> str | None:
-        """Why a question cannot be a case: an entity has no name, or the graph gives other answers.
+        """Why a question cannot be a case: an entity has no name, or the graph fails or gives other answers.
 
-        None if it can be a case.
+        None if it can be a case. Raises EngineError if an endpoint does not answer.
         """
         try:
             if question.unnamed:
@@ -429,6 +433,10 @@ class Asked:
 
         `draw` is called with a function that says why a question cannot be a case. `key` identifies the questions from
         which `draw` draws. For the questions in `others`, the graph is asked only for the entities' names.
+
+        Raises:
+            ConfigError: the endpoint does not answer.
+            DataError: the cached results are damaged.
         """
         known = f"{digest_of(type(self))}-{hashlib.sha256(f'{self.version} {key}'.encode()).hexdigest()[:16]}"
         ask = partial(self._ask, draw=draw, others=others)

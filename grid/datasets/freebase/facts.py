@@ -7,12 +7,13 @@ object.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
+from operator import ge, gt, le, lt
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from grid.core.errors import DataError
 from grid.core.types import Skipped
@@ -131,6 +132,7 @@ _NO_WAY: dict[Node, dict[str, None]] = {}
 
 
 _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "decimal"))
+_TESTS: Mapping[Comparison, Callable[[Any, Any], bool]] = {"lt": lt, "le": le, "gt": gt, "ge": ge}
 
 
 class Watch:
@@ -159,7 +161,10 @@ class Watch:
 
 
 def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) -> set[Node]:
-    """The nodes that an expression denotes; for a COUNT, a literal with the number. `watch` records visited nodes."""
+    """The nodes that an expression denotes; for a COUNT, a literal with the number. `watch` records visited nodes.
+
+    The entities that the expression names are left out, unless the expression is only an entity.
+    """
     watch = watch or Watch()
     if isinstance(expression, Count):
         return {Value(str(len(denoted(facts, expression.operand, watch))), f"{XSD}integer")}
@@ -203,7 +208,7 @@ def _is_loose(expression: Expression) -> bool:
 
 
 def comparable(value: Value) -> float | str:
-    """The key for comparing a literal: its number, or the text of a date."""
+    """The key for comparing a literal: its number (NaN if the text is not a number), or the text of another literal."""
     if value.datatype not in _NUMBERS:
         return value.text
     try:
@@ -212,15 +217,19 @@ def comparable(value: Value) -> float | str:
         return float("nan")  # unequal to everything, like an error in an engine
 
 
+def sortable(value: Value) -> tuple[bool, float | str]:
+    """The key for sorting literals of all kinds; numbers come before dates."""
+    key = comparable(value)
+    return isinstance(key, str), key
+
+
 def compares(one: Node, sign: Comparison, other: Value) -> bool:
     """Whether `one sign other` is true; false if the two operands are not literals of the same kind."""
     if not isinstance(one, Value) or (one.datatype in _NUMBERS) != (other.datatype in _NUMBERS):
         return False
     if one.datatype not in _NUMBERS and one.datatype != other.datatype:
         return False
-    left, right = comparable(one), comparable(other)
-    less, equal = left < right, left == right  # type: ignore[operator]
-    return {"lt": less, "le": less or equal, "gt": not less and not equal, "ge": not less}[sign]
+    return _TESTS[sign](comparable(one), comparable(other))
 
 
 def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Watch) -> set[Node]:
@@ -317,10 +326,10 @@ def _best(facts: Facts, arg: Arg, watch: Watch) -> float | str | None:
     members = denoted(facts, arg.operand, watch)
     watch.test(arg, members)
     found = [value for node in members if isinstance(node, str) for value in facts.objects(node, arg.relation)]
-    values = [comparable(value) for value in found if isinstance(value, Value)]
+    values = [value for value in found if isinstance(value, Value)]
     if not values:
         return None
-    return max(values) if arg.mode == "ARGMAX" else min(values)
+    return comparable(max(values, key=sortable) if arg.mode == "ARGMAX" else min(values, key=sortable))
 
 
 def _has(facts: Facts, node: Node, relation: str, best: float | str | None) -> bool:

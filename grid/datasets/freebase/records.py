@@ -15,7 +15,7 @@ from grid.core.types import BETWEEN, Skipped, ToolCall
 from grid.core.util import derive_seed
 from grid.datasets.dataset import ATOMIC, balanced
 from grid.datasets.files import read_json_list
-from grid.datasets.freebase.facts import Facts, Literals, Node, Ontology, bounds_of, comparable, compares, denoted
+from grid.datasets.freebase.facts import Facts, Literals, Node, Ontology, bounds_of, compares, denoted, sortable
 from grid.worlds.sparql.programs import FINISHING, calls
 from grid.worlds.sparql.queries import (
     ENTITY,
@@ -157,8 +157,8 @@ def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
     """The questions of a file, and the records that are not usable questions.
 
     Files of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA), and KBQA-o1
-    are distinguished by their fields. A question's id is its record's id. Raises DataError for a broken file, and for a
-    file with too many records.
+    are distinguished by their fields. A question's id is its record's id or, if it has none, the file's name and the
+    record's index. Raises DataError for a broken file, and for a file with too many records.
     """
     found: dict[str, Question] = {}
     skipped: list[Skipped] = []
@@ -343,7 +343,10 @@ class Planter:
         self.plant(expression, answers)
 
     def members(self, expression: Expression, size: int | None = None) -> tuple[Node, ...]:
-        """The members of the set that an expression denotes; unknown members are invented, and their facts planted."""
+        """The members of the set that an expression denotes; unknown members are invented, and their facts planted.
+
+        `size` is the number of members to invent; None: a random number. Raises UnplantableError.
+        """
         key = written(expression)
         if key not in self.sets:
             rng = self._rng("set", key)
@@ -373,7 +376,7 @@ class Planter:
                 raise UnplantableError(f"a {type(expression).__name__} is given, but a set is expected")
 
     def classify(self, node: Node, identity: str) -> None:
-        """Make an entity a member of a class and of all its superclasses."""
+        """Make an entity a member of a class and of all its superclasses. Raises UnplantableError for a literal."""
         if not isinstance(node, str):
             raise UnplantableError("a literal cannot be a member of a class")
         for name in self.ontology.above(identity):
@@ -392,9 +395,10 @@ class Planter:
             self.classify(node, roles[1])
 
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
-        """Give an entity a value, unless one of its values fits.
+        """Give an entity the value `drawn`, unless one of its values fits.
 
-        Raises UnplantableError if the entity has values but none fits.
+        Raises UnplantableError if the entity has values but none fits, if `drawn` is None, if the node is a literal, or
+        if the relation is not in the ontology.
         """
         if not isinstance(node, str):
             raise UnplantableError("a literal cannot have values")
@@ -440,7 +444,7 @@ class Planter:
             rng = self._rng("best", written(arg))
             drawn = [self.literals.draw(arg.relation, rng) for _ in range(3)]
             had = drawn + self._values(denoted(self.facts, arg.operand), arg.relation)
-        best = sorted(had, key=comparable)[-1 if arg.mode == "ARGMAX" else 0]
+        best = sorted(had, key=sortable)[-1 if arg.mode == "ARGMAX" else 0]
         for node in nodes:
             self.value(node, arg.relation, lambda found: found == best, best)
 
@@ -460,7 +464,13 @@ class Planter:
                 self.bound(node, relations[1], constraint.time, "ge", years.randint(1, 9))
 
     def bound(self, node: Node, relation: str, time: str, sign: Comparison, years: int) -> None:
-        """Make an entity start or end `years` years from a time, unless it has a bound on that side of the time."""
+        """Make an entity start or end `years` years from a time, unless it has a bound on that side of the time.
+
+        `sign` is the side: `le` or `ge`. If the relation is not in the ontology, nothing is added for `ge`.
+
+        Raises UnplantableError if the entity has only bounds on the other side, if the node is a literal, or if `sign`
+        is `le` and the relation is not in the ontology.
+        """
         if relation not in self.ontology.roles:
             if sign == "le":
                 raise UnplantableError(f"the relation {relation} is not in the ontology")
@@ -477,6 +487,9 @@ class Planter:
 
 
 _SAME = "another question with the same S-expression was drawn at random"
+_TESTED = "a test question has the same S-expression"
+REPEATED = frozenset((_SAME, _TESTED))
+"""The reasons why `split` skips questions that can be read."""
 
 
 @dataclass(frozen=True)
@@ -491,7 +504,8 @@ class Split:
 def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
     """The questions of a test file and a training file.
 
-    Without a training file, a share of the test questions is held out.
+    Without a training file, the share `held_out` of the test questions is used for training. Training questions with
+    the S-expression of a test question are left out. Raises DataError as `read_questions` does.
 
     Of several questions with the same S-expression, one is drawn. Whether a question is held out depends only on the
     seed and the S-expression, not on the other questions in the file.
@@ -509,7 +523,7 @@ def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
         return Split(tests, trainings, skipped)
     known = {question.form for question in tests}
     seen = [question for question in trainings if question.form in known]
-    skipped += [Skipped(question.id, "a test question has the same S-expression") for question in seen]
+    skipped += [Skipped(question.id, _TESTED) for question in seen]
     unseen = [question for question in trainings if question.form not in known]
     return Split(tests, _one_of_each(unseen, seed, skipped), skipped)
 

@@ -50,7 +50,10 @@ class Shard:
         self._users: dict[str, list[int]] = {}
 
     def accept(self, question: Question) -> bool:
-        """Plant a question, unless any question would then have wrong answers. Raises UnplantableError."""
+        """Plant a question, unless any question would then have wrong answers; return whether it was planted.
+
+        Raises UnplantableError; the facts are then as before.
+        """
         mark, sets = len(self.facts), dict(self.planter.sets)
         wanted = nodes_of(question)
         watch = Watch()
@@ -89,7 +92,10 @@ class Shard:
         return True
 
     def add(self, subject: str, relation: str, node: Node) -> bool:
-        """Add one fact, unless the graph already has it or the fact would change a question's answers."""
+        """Add one fact, unless the graph already has it or the fact would change a question's answers.
+
+        Return whether the fact was added.
+        """
         mark = len(self.facts)
         if not self.facts.add(subject, relation, node):
             return False
@@ -103,9 +109,9 @@ class Shard:
         return name in self._users
 
     def try_out(self, plant: Callable[[], None]) -> bool:
-        """Call `plant`, which adds facts.
+        """Call `plant`, which adds facts; return whether the facts are kept.
 
-        If these facts change a question's answers, remove the facts and return false.
+        The facts are removed if they change a question's answers or `plant` raises UnplantableError.
         """
         mark, sets = len(self.facts), dict(self.planter.sets)
         try:
@@ -130,17 +136,23 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
     shards: list[Shard] = []
     reasons: dict[str, str] = {}
     for question in questions:
-        try:
-            if any(shard.accept(question) for shard in shards):
-                continue
-            new = make(len(shards))
-            if new.accept(question):
-                shards.append(new)
-                continue
-            reasons[question.form] = "no facts give the S-expression these answers"
-        except UnplantableError as error:
-            reasons[question.form] = str(error)
+        if any(_refusal(shard, question) is None for shard in shards):
+            continue
+        new = make(len(shards))
+        reason = _refusal(new, question)
+        if reason is None:
+            shards.append(new)
+        else:
+            reasons[question.form] = reason
     return shards, reasons
+
+
+def _refusal(shard: Shard, question: Question) -> str | None:
+    """Put a question into a graph or, if the graph does not accept the question, return the reason."""
+    try:
+        return None if shard.accept(question) else "no facts give the S-expression these answers"
+    except UnplantableError as error:  # another graph may accept the question
+        return str(error)
 
 
 def nodes_of(question: Question) -> tuple[Node, ...]:

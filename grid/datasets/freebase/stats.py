@@ -21,7 +21,7 @@ from grid.datasets.dataset import ATOMIC, bin_of, bins
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.dataset import AtomicKbqa, Witnessed
 from grid.datasets.freebase.facts import Facts, Node, denoted
-from grid.datasets.freebase.records import Question, read_questions
+from grid.datasets.freebase.records import REPEATED, Question, read_questions
 from grid.text.references import resolve
 from grid.worlds.sparql import programs
 from grid.worlds.sparql.queries import (
@@ -69,7 +69,7 @@ class Report:
         """The number of records, and the number of records whose plans give the answers."""
         table = Table("records", "of", title=f"{type(self.dataset).__name__}: {MADE_UP}")
         skipped = self.dataset.split.skipped
-        same = sum("another question" in skip.reason for skip in skipped)
+        same = sum(skip.reason in REPEATED for skip in skipped)
         table.add_row(f"{len(self.every) + len(skipped):,}", "in the files")
         table.add_row(f"{len(skipped) - same:,}", "cannot be read")
         table.add_row(f"{same:,}", "have the S-expression of another question")
@@ -94,7 +94,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """The number of cases for each number of plan nodes, including the finishing step."""
+        """The number of cases in each bin of the number of plan nodes, including the finishing step."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="cases by number of plan nodes, including the finish")
         for name in bins(ATOMIC):

@@ -231,7 +231,7 @@ class Christening:
         """A new name that joins the start of one name of its class to the end of another, with different digits.
 
         If no unused combination is found, or if the class has only a few names, whose parts would be recognized, the
-        new name consists of invented words.
+        new name consists of invented words. If all of these names are taken, a number is added to a known name.
         """
         names = self._names_like(classes)
         words = self._words_like(classes)

@@ -60,7 +60,7 @@ class Facts:
 
     @cached_property
     def web(self) -> Web:
-        """The web, with an entry for each fact."""
+        """The web, with an entry for each thing about which there are facts."""
         return Web(tuple(self._entries()))
 
     def _entries(self) -> Iterator[Entry]:
@@ -141,7 +141,10 @@ _LEFT, _TOP, _HIGH, _LETTER = 60, 50, 46, 19  # sizes and positions of lines of 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the reference (as written, and with concrete arguments), its outcome, and the state after it."""
+    """A call of the reference (as written, and with concrete arguments), its outcome, and the state after it.
+
+    If the call is in the case's resolution, `obtained` must be obtained to resolve the case.
+    """
 
     place: str
     written: ToolCall
@@ -217,7 +220,7 @@ class Draft:
         return {item: self.price(*ranges[item]) for item in self.rng.sample(list(ranges), count)}
 
     def price(self, low: int, high: int) -> str:
-        """A price in euros from `low` to `high` cents, in steps of 5 cents, written with two decimals."""
+        """A price in euros from `low` to below `high` cents, in steps of 5 cents, written with two decimals."""
         return f"{self.rng.randrange(low, high, 5) / 100:.2f}"
 
     def image(self, scene: Scene) -> str:

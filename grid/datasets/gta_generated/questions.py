@@ -65,7 +65,7 @@ def building_on_a_sign(draft: Draft) -> Sequence[Call]:
 
 
 def higher_of_two(draft: Draft) -> Sequence[Call]:
-    """The taller of two buildings named on a signpost."""
+    """The heights of two buildings named on a signpost."""
     (a, (_, high)), (b, (_, low)) = draft.of(draft.facts.landmarks, 2)
     image = draft.image(Scene("A photo of a signpost", lines=lines(f"{a} 2 km", f"{b} 5 km")))
     draft.ask(

@@ -103,7 +103,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
     seed: Annotated[int, Field(ge=0)] = 42
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if `objectives` is neither a number from 1 to 9 nor a range."""
+        """Raise ConfigError if `objectives` is neither a number from 1 to 9 nor a range of them that does not fall."""
         match = _OBJECTIVES.fullmatch(str(self.objectives))
         if match is None or int(match[1]) > int(match[2] or match[1]):
             allowed = "a number from 1 to 9, or a range such as 1..5"
@@ -348,7 +348,7 @@ def read_pool(key: str, path: Path) -> Pool:
     """Read a file of questions.
 
     Raises:
-        DataError: the file is broken.
+        DataError: the file is broken, or its cached content is damaged.
         ConfigError: no question lists a paragraph, or no question can be a part of a case.
     """
     pool = _read(path, *_state(path))

@@ -34,7 +34,7 @@ Pieces: TypeAlias = tuple[str | int, ...]
 """A question's text in pieces. A piece that is a number stands for the result of the part's call with this index."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
-"""A paragraph names a title if it has this share of the title's words, because few texts contain a full title."""
+"""A paragraph names a title if it has at least this share of the title's words; few texts contain a full title."""
 
 
 @dataclass(frozen=True)
@@ -504,10 +504,11 @@ def bounds(parts: Sequence[Part], objectives: int) -> tuple[int, int] | None:
 def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[tuple[Part, ...]]:
     """Draw at most `count` different samples of `objectives` parts.
 
-    With one objective, half of the samples are bridge questions and half comparisons, each question once. With several
-    objectives, each sample of k questions has i ~ U{0..k} bridge questions (within `bounds`) and k - i comparisons, in
-    random order. The same question may be in many samples, but only once in each. With the same seed, the paper's
-    script makes the same draws. Repeated samples, and samples whose parts contradict each other, are dropped.
+    With one objective, half of the samples are bridge questions and half comparisons, each question once; if `count` is
+    odd, the last sample is any other question. With several objectives, each sample of k questions has i ~ U{0..k}
+    bridge questions (within `bounds`) and k - i comparisons, in random order. The same question may be in many samples,
+    but only once in each. With the same seed, the paper's script makes the same draws. Repeated samples, and samples
+    whose parts contradict each other, are dropped.
     """
     rng = random.Random(seed)
     bridges, comparisons = ([part for part in parts if part.kind == kind] for kind in (BRIDGE, COMPARISON))
@@ -516,6 +517,10 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
         halves = [rng.sample(pool, min(half, len(pool))) for pool in (bridges, comparisons)]
         singles = [*halves[0], *halves[1]]
         rng.shuffle(singles)
+        if count % 2:
+            ids = {part.id for part in singles}
+            others = [part for part in parts if part.id not in ids]
+            singles += rng.sample(others, min(1, len(others)))
         return [(part,) for part in singles]
     limits = bounds(parts, objectives)
     found: dict[tuple[str, ...], tuple[Part, ...]] = {}

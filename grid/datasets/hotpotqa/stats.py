@@ -12,12 +12,12 @@ from statistics import fmean
 from rich.table import Table
 
 from grid.core.problem import Reference
-from grid.core.types import FINISH, Json, Observation, ToolCall, to_json
+from grid.core.types import FINISH, RESULT, Json, Observation, ToolCall, to_json
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.parts import KINDS, Sample, always, guessed
 from grid.metrics.scores import plan_shape
 from grid.text import references
-from grid.worlds.search import SEARCH, QuestionWorld
+from grid.worlds.search import QUESTION, SEARCH, QuestionWorld
 
 _QUOTED = re.compile(r"'.*'|\".*\"")
 CEILINGS = (10, 1)
@@ -120,11 +120,12 @@ async def observed(world: QuestionWorld, sample: Sample) -> tuple[Mapping[str, O
 
 
 def _by_number(dataset: HotpotQAMulti) -> Iterator[tuple[str, list[Sample]]]:
-    """The cases with each number of questions, then all cases if there are several numbers."""
+    """The cases with each number of questions that any case has, then all cases if there are several such numbers."""
     samples = list(dataset.records.values())
-    for number in dataset.numbers:
+    numbers = sorted({len(sample.parts) for sample in samples})
+    for number in numbers:
         yield str(number), [sample for sample in samples if len(sample.parts) == number]
-    if len(dataset.numbers) > 1:
+    if len(numbers) > 1:
         yield "all", samples
 
 
@@ -147,7 +148,11 @@ def written(dataset: HotpotQAMulti, case_id: str) -> Iterator[str]:
     yield from (sample.query, f"answer: {sample.answer}")
     by_reference, _ = asyncio.run(observed(world.by_reference(), sample))
     by_rules, _ = asyncio.run(observed(world, sample))
-    for (step, call), (question, found) in zip(sample.calls().items(), sample.evidence().items(), strict=True):
+    evidence, outputs = sample.evidence(), dict[str, Mapping[str, Json]]()
+    for step, call in sample.calls().items():
+        question = str(references.resolve(call, outputs).arguments[QUESTION])
+        found = evidence[question]
+        outputs[step] = {RESULT: found.answer}
         yield f"  {step}. {call.tool} {to_json(dict(call.arguments))}"
         if call.tool == SEARCH:
             titles = [one.title for one in world.corpus.nearest(question, world.paragraphs)]

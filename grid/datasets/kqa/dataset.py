@@ -93,7 +93,7 @@ class Kqa(QuestionAnswering[Question]):
 
     @property
     def questions(self) -> Mapping[str, Question]:
-        """The usable test questions by id."""
+        """The usable test questions by id. Raises ConfigError if there are none."""
         return self._tests[0]
 
     @cached_property

@@ -65,9 +65,10 @@ class Phrases:
         self.used = set()
 
     def worded(self, wordings: Sequence[str], about: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
-        """One of the wordings about an entity, with its slots filled. Raises Dead if no wording suits all `texts`.
+        """One of the wordings about an entity, with its slots filled.
 
-        A long phrase comes last, or before a comma or colon, because it would be hard to read inside a clause.
+        A long phrase comes last, or before a comma, colon, full stop or question mark, because it would be hard to read
+        inside a clause. Raises Dead if no wording suits all `texts`, or if the result has too many relative clauses.
         """
         suited = [
             wording
@@ -106,9 +107,9 @@ class Phrases:
         return self.rng.choice([fact for fact in facts if fact.name == key])
 
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
-        """A phrase that leads to an entity by `hops` relations from a name. Raises Dead if there is no such phrase.
+        """A phrase that describes an entity by a path of `hops` relations from a name.
 
-        If `titled`, the phrase may have a concept before the name.
+        Raises Dead if there is no such phrase. If `titled`, the phrase may have a concept before the name.
         """
         if target in self.used:
             raise Dead
@@ -148,7 +149,8 @@ class Phrases:
     ) -> Phrase:
         """A phrase such as 'Films directed by A ...', for all entities of a concept that fulfil the clauses.
 
-        If `join` is `Or`, an entity need fulfil only one of the relation clauses, but all attribute clauses.
+        If `join` is `Or`, an entity need fulfil only one of the relation clauses, but all attribute clauses. Raises
+        Dead if the text would be unnatural or has too many relative clauses.
         """
         sources = [clause.source for clause in clauses if clause.source]
         filters = [clause for clause in clauses if not clause.source]
@@ -173,7 +175,7 @@ class Phrases:
             return set()
 
     def attribute_clause(self, target: str, qualified: bool = False) -> Clause:
-        """A true clause about one of the target's attributes."""
+        """A true clause about one of the target's attributes. Raises Dead if there is no such clause."""
         facts = self.facts.attributes[target] if qualified else self.facts.single(target)
         facts = [fact for fact in facts if not qualified or fact.qualifiers]
         fact = self.any_of(facts)
@@ -185,7 +187,7 @@ class Phrases:
         return Clause(f"{text} {said}", None, (step, qstep))
 
     def qualifier(self, fact: Attribute | Relation) -> tuple[str, tuple[str, ...]]:
-        """A true condition on one of a fact's qualifiers: its text and its filter step."""
+        """A true condition on one of a fact's qualifiers: its text and filter step. Raises Dead if there is none."""
         if not fact.qualifiers:
             raise Dead
         key, value = self.rng.choice(fact.qualifiers)
@@ -195,7 +197,7 @@ class Phrases:
         return self.condition(wordings, key, value, "QFilter")
 
     def condition(self, wordings: Compared, key: str, value: Value, family: str) -> tuple[str, tuple[str, ...]]:
-        """A true condition on a value: its text and its filter step."""
+        """A true condition on a value: its text and its filter step. Raises Dead if no bound is found."""
         operators: list[Operator] = ["="] if value.kind == "string" else ["=", "<", "<", ">", ">", "!="]
         operator = self.rng.choice([op for op in operators if op in wordings])
         kind, bound = self.bound(value, operator)
@@ -204,7 +206,10 @@ class Phrases:
         return said, (f"{family}{FILTERS[kind]}", *inputs)
 
     def bound(self, value: Value, operator: Operator, holds: bool = True) -> tuple[str, str]:
-        """The kind and text of a bound such that `value operator bound` is true if `holds`, and false otherwise."""
+        """The kind and text of a bound such that `value operator bound` is true if `holds`, and false otherwise.
+
+        For a string, the bound is always the string itself. Raises Dead if the drawn bound is not plausible.
+        """
         if value.kind == "string":
             return value.kind, value.text
         equal = operator in ("=", "!=") and (operator == "=") == holds

@@ -238,7 +238,10 @@ def _word_problems(world: WorldStock, words: Words) -> list[str]:
 
 
 def _ambiguous(world: WorldStock, words: Words) -> list[str]:
-    """A line for each ambiguous word: a word that replaces two keys, or a key that also replaces a different key."""
+    """A line for each ambiguous word: a word that replaces two keys, or a key that also replaces a different key.
+
+    There is also a line for each word that is the same as the key that it replaces.
+    """
     found = []
     for name, cls in world.classes.items():
         for keys in ({**cls.origin, **cls.attributes}, cls.relations):
@@ -358,10 +361,11 @@ def sample(
 ) -> tuple[list[Question], list[Skipped]]:
     """At most `size` questions (None: all, in order) whose programs give their answers.
 
-    The questions are balanced by the number of DAG nodes.
+    If `size` is given, the questions are balanced by the number of DAG nodes. The second list has the questions whose
+    programs were run and do not give the answer.
 
     A program runs only when its question is drawn, so only a few programs of a large split run. If the program of a
-    drawn question fails, the question is skipped.
+    drawn question fails or gives another answer, the question is skipped.
     """
     skipped: list[Skipped] = []
 

@@ -30,8 +30,8 @@ _TRIES = 10_000
 class _Entity:
     """One entity under construction.
 
-    `leaf` is the entity's concept, `year` the year of its origin, and `named` another entity, whose name is part of
-    this entity's name.
+    `leaf` is the entity's concept, `year` the year of its origin, and `named` the id of another entity, whose name is
+    part of this entity's name (None: there is none).
     """
 
     id: str
@@ -47,7 +47,10 @@ class _Entity:
 
 
 def build(stock: WorldStock, pools: dict[str, list[str]], seed: int) -> KnowledgeBase:
-    """Build the knowledge base of a seed. No two entities or concepts have the same name."""
+    """Build the knowledge base of a seed. No two entities or concepts have the same name.
+
+    Raises ValueError if the stock has too few words for the names.
+    """
     return _Builder(stock, pools, seed).build()
 
 
@@ -270,7 +273,7 @@ class ValueSpec(_Strict):
 class AttributeSpec(ValueSpec):
     """An attribute of a class.
 
-    An entity has at most `times` facts with this attribute, each with different qualifiers.
+    An entity has at most `times` facts with this attribute, each with different qualifiers and another value.
     """
 
     qualifiers: dict[str, ValueSpec] = {}
@@ -351,7 +354,6 @@ _SCALES: Mapping[Scale, tuple[str, str, str, str]] = {
 """Words for comparing quantities, which replace {higher}, {lower}, {highest} and {lowest} in patterns."""
 ANY = "*"
 """A key in patterns that stands for every qualifier for which the pattern has no wordings of its own."""
-_NAMED = {"string": "string", "quantity": "quantity"}
 
 
 class Attribute(_Strict):
@@ -441,7 +443,10 @@ class Words(_Strict):
 
 
 def load_words(world: WorldStock) -> Words:
-    """The wordings in `attributes.yaml`, `relations.yaml` and `frames.yaml`, and wordings made from `patterns.yaml`."""
+    """The wordings in `attributes.yaml`, `relations.yaml` and `frames.yaml`, and wordings made from `patterns.yaml`.
+
+    Raises the same errors as `load_world`.
+    """
     attributes = _AttributeFile.model_validate(read("attributes"))
     relations = _RelationFile.model_validate(read("relations")).relations
     patterns = _Patterns.model_validate(read("patterns"))

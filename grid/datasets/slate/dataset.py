@@ -53,11 +53,12 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 class Slate(RecordDataset[CaseRecord]):
     """SLATE (egb_slate §3). Without `path`, SLATE is generated from the stock with `library_seed` and `cases`.
 
-    A case is resolved if the outcomes named in its record are reached. The record names the outcome of the case's last
-    call (§6.1: the final result) and, if the query has further aims, the outcome of the last call for each of them. If
-    `resolution` is `all`, a case is resolved by the outcomes of all calls whose results no other call uses. With a
-    `limit`, the cases are a sample in which query categories, and each category's workflows, keep their proportions,
-    unless `order` is `file`. Cases with more than `max_substeps` substeps are removed before the sample is drawn.
+    A case is resolved if the outcomes named in its record are reached. A generated record names the outcome of the
+    case's last call (§6.1: the final result) and, if the query has further aims, the outcomes of their last calls, but
+    only until the named calls depend on at least half of the other calls. If `resolution` is `all`, a case is resolved
+    by the outcomes of all calls whose results no other call uses. With a `limit`, the cases are a sample in which query
+    categories, and each category's workflows, keep their proportions, unless `order` is `file`. Cases with more than
+    `max_substeps` substeps are removed before the sample is drawn.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
@@ -93,7 +94,7 @@ class Slate(RecordDataset[CaseRecord]):
 
     @cached_property
     def records(self) -> dict[str, CaseRecord]:
-        """All cases by id."""
+        """All cases by id; raises ConfigError if there is none."""
         cases = read_cases(self.root / CASES, self.tool_records)
         if not cases:
             raise ConfigError("dataset.path", self.path, f"{CASES} holds no case")
@@ -163,7 +164,7 @@ def generate(target: Path, library_seed: int, cases: int) -> None:
 
 
 def generated(library_seed: int, cases: int) -> Path:
-    """The cached folder for one seed."""
+    """The cached folder for one seed and number of cases; the files are made if there is no such folder yet."""
     return made_once(
         "slate",
         f"{digest_of(generate)}-s{library_seed}-n{cases}",
@@ -238,10 +239,10 @@ TOOLS = 1000
 
 
 def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecord]:
-    """All tools that plans use, and enough of their neighbours to make `TOOLS` tools in total, in random order.
+    """All tools that plans use, their equivalents, and other neighbours up to `TOOLS` tools in total, in random order.
 
     Raises:
-        ValueError: the stock has too few tools, or two tools have the same name.
+        ValueError: the stock has too few tools, too many of the first two kinds, or two tools with the same name.
     """
     hosts = [(name, tool) for stock in stocks for name, tool in stock.tools.items()]
     used = [_host(name, tool) for name, tool in hosts]

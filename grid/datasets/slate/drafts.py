@@ -85,7 +85,7 @@ class Draft:
         raise DraftError(f"none of {DRAWS} draws meets {failed!r}")
 
     def case(self, case_id: str, turn: int) -> CaseRecord:
-        """The case. `turn` selects one of the queries and, for each substep, one of its texts."""
+        """The case; `turn` selects a query and each substep's text. Raises DraftError for an unknown name in a text."""
         queries = self.workflow.queries
         plan = [
             StepRecord(
@@ -356,7 +356,7 @@ def evaluate(
         books: functions by name, in addition to `FUNCTIONS`.
 
     Raises:
-        ExpressionError: the expression uses an unknown name or field, or an operation gets a wrong kind of value.
+        ExpressionError: the text is not in the language, a name, field or function is unknown, or an operation fails.
     """
 
     def value(node: ast.expr) -> Any:
@@ -513,7 +513,7 @@ class CaseRecord(_Record):
 
 
 def read_tools(path: Path) -> dict[str, ToolRecord]:
-    """The library by name. Raises DataError if two different tools have the same name."""
+    """The library by name. Raises DataError for a wrong line or `same_function`, or two different tools of one name."""
     tools: dict[str, ToolRecord] = {}
 
     def check(tool: ToolRecord) -> None:
@@ -538,7 +538,7 @@ def read_tools(path: Path) -> dict[str, ToolRecord]:
 
 
 def read_cases(path: Path, tools: dict[str, ToolRecord]) -> dict[str, CaseRecord]:
-    """The cases by id. Raises DataError with file and line if a call, a reference or a resolution is wrong."""
+    """The cases by id. Raises DataError with file and line if a line, a call, a reference or a resolution is wrong."""
     cases: dict[str, CaseRecord] = {}
 
     def check(case: CaseRecord) -> None:
@@ -568,7 +568,7 @@ def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
 
 
 def check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
-    """Raise ValueError if the plan cannot be run as written."""
+    """Raise ValueError if the plan cannot be run as written, or if the resolution names a substep without a call."""
     substeps = case.substeps()
     ids = [substep.id for substep in substeps]
     if len(set(ids)) != len(ids):

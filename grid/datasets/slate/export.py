@@ -111,10 +111,11 @@ def data(dataset: Slate) -> dict[str, bytes]:
 
 
 def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
-    """Write all files into a new or empty folder; the same dataset always yields the same bytes.
+    """Write all files into a new or empty folder, and return their paths; equal arguments always yield equal bytes.
 
     Raises:
         ConfigError: the folder is not empty, or cannot be written.
+        DataError: a data file of the dataset has changed since it was exported.
     """
     files = {**data(dataset), SCORER: scorer().encode(), CARD: card.encode()}
     files[MANIFEST] = f"{json.dumps(manifest(dataset, files), indent=2, ensure_ascii=False)}\n".encode()

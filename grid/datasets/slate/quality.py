@@ -240,6 +240,7 @@ def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
 def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) -> _Output:
     """The result that shares the most words with an argument; words of the result's field count double.
 
+    The words of the result's tool count too, but each counts less the more words the tool's name and description have.
     If several results are equally similar, the latest of them is chosen.
     """
     described = next(one.description for one in tool.arguments if one.name == argument)
@@ -280,7 +281,7 @@ def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _retrieved(dataset: Slate) -> Iterator[Figure]:
-    """The share of the references' tools that BM25 offers; this share is an upper limit for every planner."""
+    """The share of the references' tools that BM25 offers; no planner can call a tool that is not offered."""
     index = BM25(top_k=_OFFERED).index(dataset.tools)
     per_case = []
     for case in dataset.records.values():

@@ -101,7 +101,7 @@ def verified(folder: Path) -> dict[str, Any]:
 
 
 def read_scored_cases(folder: Path) -> dict[str, ScoredCase]:
-    """The cases of an exported folder by id. Raises DataError with file and line if a record is wrong."""
+    """The cases of an exported folder by id. Raises DataError with file and line if a record lacks a main key."""
     parameters = {
         tool["name"]: {
             one["name"]: Parameter(one["name"], one["type"], one["description"]) for one in tool["arguments"]
@@ -145,7 +145,10 @@ def _records(path: Path, *keys: str) -> Iterator[Any]:
 
 
 def read_predictions(path: Path, cases: Mapping[str, ScoredCase]) -> dict[str, Calls]:
-    """The calls by case. Raises DataError with the line of a record that is not a prediction."""
+    """The calls by case.
+
+    Raises DataError if the file is missing or empty, or with the line of a record that is not a new prediction.
+    """
     found: dict[str, Calls] = {}
     if not path.is_file():
         raise DataError(path, None, "no such file")

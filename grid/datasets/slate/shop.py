@@ -202,7 +202,7 @@ class Spec:
 
 
 def parse(text: str) -> Spec:
-    """Parse one value text. Raises ValueError, which quotes the text and lists the possible forms."""
+    """Parse one value text. Raises ValueError if the text has none of the forms, or if a bound cannot be read."""
     kind, _, rest = text.partition(" ")
     rest = rest.strip()
     span = _RANGE.fullmatch(rest)
@@ -244,7 +244,10 @@ def random_characters(pattern: str) -> int:
 
 
 def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mapping[str, tuple[str, ...]]) -> Value:
-    """Draw one value that does not follow from other values. `known` has the dates to which day offsets refer."""
+    """Draw one value that does not follow from other values. `known` has the dates to which day offsets refer.
+
+    Raises ValueError if the value follows from others, its pool is unknown, or its day offset refers to no date.
+    """
     match spec.kind:
         case "id":
             return fill(spec.words[0], rng)
@@ -282,7 +285,7 @@ def plain(value: Value) -> str | int | float:
 
 
 def written(value: Value, rng: random.Random) -> str:
-    """The value as a person might write it in a message: long dates, money with the dollar sign and separators."""
+    """The value as a person might write it in a message: a date in one of several forms, money as `$1,200.00`."""
     if isinstance(value, dt.date):
         month, day, year = value.strftime("%B"), value.day, value.year
         forms = (

@@ -308,7 +308,10 @@ def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
 
 
 def names_tool(text: str, tool: str) -> bool:
-    """Whether the text contains every word of the tool's name, so that no understanding is needed to find the tool."""
+    """Whether the text contains every word of the tool's name, so that no understanding is needed to find the tool.
+
+    A word of the name is contained if a word of the text begins with its first five letters.
+    """
     words = set(re.findall(r"[a-z]+", text.lower()))
     return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
 
@@ -317,7 +320,7 @@ def contradictions(cases: Sequence[CaseRecord], stocks: Sequence[Stock], shop: S
     """One line for each contradiction between a case and the shop.
 
     Every outcome is compared with the outcome computed again from the call's arguments. All customers and orders that a
-    query mentions must belong to one customer.
+    query mentions must belong to one customer, and every email address must be somebody's.
     """
     by_category = {stock.query_category: stock for stock in stocks}
     return [

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem, Reference
+from grid.core.problem import BRANCHING, EXAMINED, NOTHING, REFERENCES, TALKS, Evaluator, Examine, Problem, Reference
 from grid.core.types import RESULT, Case, Parameter, Plan, TaskKind, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import shown_lines
 from grid.core.util import STRICT
@@ -156,7 +156,8 @@ class Tau2(FileDataset[_Record]):
     def cluster(self, case_id: str) -> str:
         """In telecom, the issue without the persona.
 
-        In the other domains, the customer, who is identified by the information that the user knows.
+        In the other domains, the customer, who is identified by the information that the user knows, or the task itself
+        if there is no such information.
         """
         task = self.records[case_id].task
         if self.domain == "telecom":
@@ -209,7 +210,7 @@ class Tau2(FileDataset[_Record]):
         return _Record(task, world)
 
     def _share(self) -> int | None:
-        """The number of tasks to draw from this domain; the largest remainders are rounded up."""
+        """The number of tasks to draw from this domain (None: all); the largest remainders are rounded up."""
         if self.draw is None or self.domain not in BASE:
             return None
         counts = {name: _count(self.path, name) for name in BASE}
@@ -347,7 +348,8 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """reward, reward_parts and success, to which a judge's verdicts on the task's statements contribute.
 
-    If there is a plan, its scores (`plan_*`) are added.
+    These three are absent if the reward does not depend on statements. If there is a plan, its scores (`plan_*`) are
+    added.
     """
     plan = await judged(trajectory, evaluator)
     return {**plan, **await _stated(world, trajectory, evaluator)}
@@ -366,10 +368,10 @@ async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator
     return _rewarded(parts, talk)
 
 
-def baselines(world: Tau2World) -> Mapping[str, bool]:
+def baselines(world: Tau2World) -> Mapping[str, bool | None]:
     """The success of a run that ends at once, and of a run that transfers the customer at once and then ends.
 
-    A success that only a judge can decide is left out.
+    None for a success that only a judge can decide. The second run is left out if the domain cannot transfer.
     """
     start = world.start()
     passed = [start]
@@ -377,14 +379,20 @@ def baselines(world: Tau2World) -> Mapping[str, bool]:
         passed.append(world.call(start, ToolCall(TRANSFER, {"summary": SUMMARY}))[0])
     ended = [world.ended(talk, None) for talk in passed]
     found = [reward(world.parts(talk), talk) for talk in ended]
-    named = zip(("nothing_success", "transfer_success"), found, strict=False)
-    return {name: value == 1.0 for name, value in named if value is not None}
+    named = zip((NOTHING, "transfer_success"), found, strict=False)
+    return {name: None if value is None else value == 1.0 for name, value in named}
 
 
 def assertion_prompt(talk: Talk, trajectory: Trajectory, statement: str) -> Prompt:
-    """A prompt that asks whether a statement is true of a run, and shows all of the run's calls and messages."""
-    lines = [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
-    if talk.said and not talk.said[-1].by_user:
+    """A prompt that asks whether a statement is true of a run, and shows the run's calls and messages.
+
+    Messages up to the user's first one come before all steps; steps show later messages, except one that ended the run.
+    If there are more than 40,000 characters, only the last 40,000 are shown.
+    """
+    begun = next((place for place, one in enumerate(talk.said, 1) if one.by_user), 0)
+    lines = [f"{'Customer' if one.by_user else 'Agent'}: {one.text}" for one in talk.said[:begun]]
+    lines += [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
+    if talk.said and not talk.said[-1].by_user and talk.ended != "user_error":  # then a step shows the last message
         lines.append(f"Agent, at the end: {talk.said[-1].text}")
     shown = shown_lines("\n".join(lines))[-_MOST_SHOWN:]
     return Prompt(

@@ -516,9 +516,10 @@ def calculate(expression: str) -> str:
     """An expression's value with two decimal places.
 
     Raises:
-        ValueError: the text has invalid characters, too many characters, or too large a power.
+        ValueError: the text has invalid characters, too many characters, or too large a power, or is not arithmetic.
         SyntaxError: the text is not an expression.
         ArithmeticError: the expression divides by zero, or contains too large a number.
+        TypeError: a value in the expression is a complex number.
     """
     if not all(character in _ALLOWED for character in expression):
         raise ValueError("Invalid characters in expression")

@@ -111,7 +111,7 @@ class Tau2World:
         return after, found.observation
 
     def over(self, state: State) -> bool:
-        """Whether the user has left, or too many calls have failed."""
+        """Whether the agent or the user has ended the run, too many calls failed, or the user could not be reached."""
         return own_state(state, Talk).ended is not None
 
     def ended(self, state: State, answer: str | None) -> Talk:
@@ -346,7 +346,7 @@ def policy_of(where: Path, name: DomainName) -> str:
 
 
 def rows(file: Path) -> list[Mapping[str, Any]]:
-    """The tasks of a file, unchanged. Raises ConfigError or DataError."""
+    """The tasks of a file, unchanged. Raises DataError if the file has no list of tasks, ConfigError if it is empty."""
     found = read_json(file, _MOST_BYTES)
     found = found.get("tasks") if isinstance(found, dict) else found
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
@@ -360,7 +360,8 @@ def task_of(row: Mapping[str, Any], domain: Domain, solo: bool) -> Task:
     """A task, checked against the tools that the installed package has.
 
     Raises:
-        UnusableError: the row does not have the expected form, or names functions or tools that do not exist.
+        UnusableError: the row does not have the expected form, names functions or tools that do not exist, needs what
+            is not supported, or lacks the ticket or the gold actions that a solo agent needs.
     """
     if depth(cast(Json, row)) > MAX_DEPTH:
         raise UnusableError(f"the task is nested more than {MAX_DEPTH} levels deep")

@@ -106,7 +106,7 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
 def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
     """The parameters under a key, which files write with `_` (`required_parameters`) or a space.
 
-    None if they are not a list.
+    None if they are not a list; empty if the row has no such key.
     """
     for name in (f"{key}_parameters", f"{key} parameters"):
         if row.get(name) is not None:

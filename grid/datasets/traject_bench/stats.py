@@ -48,7 +48,7 @@ class Found(NamedTuple):
 
 
 def tools(root: Path) -> dict[str, Found]:
-    """The numbers of definitions and of distinct names in each domain's file.
+    """The numbers of definitions and of distinct names in the file of each domain in `PUBLISHED`.
 
     Raises DataError if a file does not have the expected form, or has no definitions.
     """

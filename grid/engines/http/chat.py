@@ -159,7 +159,7 @@ class _Message(BaseModel):
     def misplaced(self) -> str:
         """The call or object that the server wrongly treated as the end of a thought.
 
-        Empty if the message has content or calls.
+        Empty if the thought does not end with a call or object, or if the message has content or calls.
         """
         thought = self.thought
         if (self.content.text or "").strip() or self.calls:
@@ -177,7 +177,10 @@ class Answer(BaseModel):
 
     @property
     def text(self) -> str:
-        """The answer without its thought, since some servers leave the thought in the answer."""
+        """The answer without its thought, since some servers leave the thought in the answer.
+
+        Empty if the thought does not end. A misplaced answer is moved from the thought to the answer.
+        """
         text = self.message.content.text or self.message.misplaced
         _, end, answer = text.rpartition("</think>")
         if end:
@@ -207,7 +210,7 @@ class Answer(BaseModel):
 
     @property
     def cut_off(self) -> bool:
-        """Whether the answer was cut before its first word, because the thought used all tokens."""
+        """Whether the answer was cut before its first word: the thought used all tokens, or a filter stopped it."""
         return self.cut and not self.with_calls.strip()
 
 
@@ -222,7 +225,7 @@ def question(
 ) -> dict[str, Any]:
     """A prompt's part of a request: the messages, and the functions or, if `structured`, the answer's schema.
 
-    `strict`: use OpenAI's strict mode if the schema has a strict form. `reasoning`: as for `messages`.
+    `strict`: use OpenAI's strict mode if the schema has a strict form. `padded` and `reasoning`: as for `messages`.
     """
     asked: dict[str, Any] = {"messages": messages(prompt, padded, reasoning)}
     if functions := prompt.functions():
@@ -236,14 +239,17 @@ def question(
 
 
 def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
-    """The answer in a completion: the text and, if the prompt has functions, also the calls."""
+    """The answer in a completion: the text and, if the prompt has functions, also the calls.
+
+    With `strict`, an answer in JSON is returned without its null arguments.
+    """
     if isinstance(prompt.answer, FunctionsAnswer):
         return answer.with_calls
     return without_nulls(answer.text) if strict and isinstance(prompt.answer, JsonAnswer) else answer.text
 
 
 def messages(prompt: Prompt, padded: bool = False, reasoning: bool = True) -> list[Message]:
-    """The prompt as a chat; without `reasoning`, the chat leaves out the thoughts of earlier answers."""
+    """The prompt as a chat; `padded`: option numbers have equal width; without `reasoning`: no earlier thoughts."""
     found = of_prompt(prompt, plain, padded=padded, as_text=True)
     if reasoning:
         return found
@@ -307,7 +313,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(text: str) -> str:
-    """The answer without its null arguments; an answer that has none, or is not JSON, is returned unchanged."""
+    """The answer without its null arguments; an answer that has no `null`, or is not JSON, is returned unchanged."""
     if "null" not in text:
         return text
     try:
@@ -354,7 +360,9 @@ class Counts(NamedTuple):
 
 
 def counts(usage: Any, said: bool) -> Counts | None:
-    """The counts in a server's `usage` for an answer; None if the `usage` has no counts or contradicts itself.
+    """The counts in a server's `usage` for an answer; None if it has no counts, contradicts itself or is ambiguous.
+
+    Zero prompt tokens, and zero completion tokens of an answer that says something, contradict the answer.
 
     `said`: whether the answer has a text, a call or a thought, all of which use tokens. A server may count cached
     tokens separately from the prompt's tokens, and a thought's tokens separately from the completion's tokens. The
@@ -409,7 +417,8 @@ def _told(found: Any, *path: str) -> int | None:
     return int(found)
 
 
-# Finds what caused a server's error, from the error's codes and words: the prompt, the model or else the server.
+# Finds the cause of a server's error (the prompt, the model or, if it is neither, the server itself) from the error's
+# codes and words.
 
 
 _MAX_READ = 2000  # maximum characters read of each text

@@ -107,7 +107,7 @@ class Client(ABC):
 
     @abstractmethod
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Send once; returns status, headers (names in any letter case) and body.
+        """Send once; returns status, headers (which are looked up by their names in lower case) and body.
 
         Raises TryAgainError if no answer comes.
         """
@@ -119,7 +119,8 @@ class Client(ABC):
             ContextError: the prompt does not fit the model's context.
             WithheldError: the server could not read the model's answer, or a filter stopped it.
             RefusedError: a permanent failure.
-            EngineError: a failure that persisted through `tries` attempts.
+            EngineError: a failure that persisted through `tries` attempts, or after which the server asks for a longer
+                wait than `max_wait_seconds`.
         """
         self.waiting += 1
         try:
@@ -151,7 +152,7 @@ class Client(ABC):
         raise EngineError(f"{url}: {last} (tried {self._tries} times)")
 
     async def _once(self, url: str, content: bytes | None, shape: type[Shape], limit: int) -> Shape:
-        """Send the request once; raises TryAgainError for failures that may be temporary."""
+        """Send the request once; raises TryAgainError for failures that may be temporary, and other errors as `ask`."""
         try:
             async with asyncio.timeout(self._seconds):
                 status, headers, data = await self._exchange(url, content)
@@ -315,7 +316,10 @@ def checked_url(url: str, key: bool) -> str:
 
 
 def read_key(name: str | None) -> str | None:
-    """The key in an environment variable; raises ConfigError, without showing the value, if the value is not a key."""
+    """The key in an environment variable; None if no variable is named.
+
+    Raises ConfigError, without showing the value, if the variable is not set or its value cannot be a key.
+    """
     if name is None:
         return None
     key = os.environ.get(name)
@@ -351,7 +355,7 @@ def keys(
 
 
 def told(sent: Mapping[str, Any], omit: Collection[str]) -> str:
-    """The sampler as shown in result rows: keys sent, keys left out, and a note that the server sets all other keys.
+    """The sampler as shown in result rows: `_SHAPING` keys sent, keys left out, and that the server sets all others.
 
     If `temperature` is left out, no planner's temperature reaches the server.
     """

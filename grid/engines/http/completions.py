@@ -56,10 +56,12 @@ class Completions:
         omit: keys that chat requests leave out because the server refuses them; the server then uses its own values.
             Without `temperature`, the temperatures of planners and judges do not reach the server; without `seed`,
             trials cannot be repeated.
+        serving: how requests are sent.
 
     Raises:
-        ConfigError: `omit` has a key that cannot be left out, `extra` has a key that the engine sets itself, or an API
-            key is given instead of the name of its variable.
+        ConfigError: `omit` has a key that cannot be left out or that `extra` sets, `extra` has a key that the engine
+            sets itself, `strict` is set without `structured`, or the name of the API key's variable is not in capital
+            letters (it may be the key itself).
     """
 
     base_url: str
@@ -111,15 +113,15 @@ class Completions:
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """The variable that holds the key."""
+        """The name of the variable that holds the key; empty without a key."""
         return (self.serving.api_key_env,) if self.serving.api_key_env else ()
 
     async def probe(self, probes: Sequence[Probe]) -> None:
         """Try requests like those of the sweep, so that refused requests are found before the first cell.
 
         Raises:
-            ConfigError: the server refuses a request; the error names the config key with which the refused part can be
-                left out.
+            ConfigError: the server refuses a request, or the model's context has no room for `max_tokens`; the error
+                names the config key to change.
             EngineError: the server does not answer.
         """
         for probe in probes:
@@ -129,7 +131,7 @@ class Completions:
     async def _try_out(self) -> None:
         """Try a short completion, and a conversation if later prompts have one.
 
-        Raises the same errors as `probe`, and also ConfigError if thinking uses all tokens.
+        Raises the same errors as `probe` and `_converse`, and also ConfigError if thinking uses all tokens.
         """
         probed = await self._probed(Probe(ACTOR, 1.0))
         self.counts = not probed.usage.uncounted_answers
@@ -150,14 +152,14 @@ class Completions:
         except RefusedError as error:
             raise self._refused(error, probe.told) from None
         except ContextError as error:
-            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+            raise self._too_long(error) from None
         self._tried.add(probe)
         return found
 
     async def _converse(self, reasoning: tuple[str, str] | None) -> None:
         """Try a conversation; if the server refuses its thought, later requests have no thoughts.
 
-        Raises the same errors as `probe`.
+        Raises the same errors as `probe`, but ContextError if the context has no room for `max_tokens`.
         """
         asked = conversation_probe(self.tools == "native", reasoning)
         asked = handed_over(asked) if self.tools == "native" else asked
@@ -167,10 +169,15 @@ class Completions:
                 return
             except RefusedError as error:
                 refused = error
+            except ContextError as error:
+                raise self._too_long(error) from None
         allowed = f"text, because the server refuses messages with an earlier answer and its result ({refused})"
         raise ConfigError(
             "model.history", self.history or "null (which means messages, because tools are native)", allowed
         )
+
+    def _too_long(self, error: ContextError) -> ConfigError:
+        return ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})")
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
         """The error for a refused request, which says what to change; `told` describes the request."""

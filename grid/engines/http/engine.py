@@ -53,7 +53,8 @@ class OpenAIHTTP(Completions):
     All other keys are those of `Completions`.
 
     Raises:
-        ConfigError: the URL is invalid or would reveal an API key, or a key in `omit` cannot be left out of requests.
+        ConfigError: as for `Completions`; also if the URL is invalid or would reveal an API key, or if `printed_form`
+            is set with other labels than `natural`.
     """
 
     exact_choice: bool = False
@@ -81,7 +82,9 @@ class OpenAIHTTP(Completions):
         return f"{self.model}@{urlsplit(self.base_url).netloc}"
 
     async def load(self) -> None:
-        """Check the configuration: request the server's list of models, one short completion and one choice.
+        """Check the configuration: request the server's list of models and a short completion.
+
+        If configured, a conversation and a choice are requested as well.
 
         `probe` tries more requests, with the sweep's kinds of answer and temperatures.
 
@@ -105,14 +108,14 @@ class OpenAIHTTP(Completions):
                 await server.labels(self._numbers(_LABELS))
                 await self.choose(CHOICE_PROBE, seed=0)
                 await server.names([CLOCK.name])
-            except RefusedError as error:
+            except (RefusedError, ContextError, ModelError) as error:
                 allowed = (
                     f"false, or a server that can do exact choices ({error}); without them, use a planner that samples"
                 )
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
-        """The token counts from the server's tokenizer, if exact choices use that tokenizer; else None."""
+        """The token counts from the server's tokenizer, if exact choices use it; None otherwise, or if it fails."""
         if self.exact_choice:
             asked = {key: body[key] for key in ("messages", "tools") if key in body}
             with suppress(EngineError, ContextError):
@@ -295,7 +298,7 @@ class TokenServer:
         return self._digits
 
     async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
-        """The raw log-probabilities of each of the tokens `wanted` after the sequence `tokens`.
+        """The raw log-probability of each token in `wanted`, as the next token after the sequence `tokens`.
 
         If more than MAX_IDS tokens are wanted, several requests are sent, each of which costs a forward pass.
         """

@@ -87,8 +87,10 @@ class Found:
 def values_in(text: str) -> tuple[Found, ...]:
     """The values in a text, in order; no two values overlap, and the most specific kinds of value take precedence.
 
-    The words before a value are those since the previous value; the words after it are those up to the next punctuation
-    mark or value. Only the part of the text that `readable` returns is read; the time is linear in the text's length.
+    The words before a value are those of its sentence since the previous value; the words after it are those up to the
+    next punctuation mark or value. Both are within a few dozen characters of the value, and a single capitalised word
+    does not count as a value between. Only the part of the text that `readable` returns is read; the time is linear in
+    the text's length.
     """
     text = readable(text)
     spans: list[tuple[int, int, Kind, str]] = []
@@ -126,7 +128,8 @@ def readable(text: str) -> str:
 def _proper(name: str, opens: bool) -> str:
     """A capitalised phrase without its leading words that are not part of a name; empty if no words remain.
 
-    `opens`: the phrase begins a sentence, so its first word may be capitalised only for that reason.
+    `opens`: the phrase begins a sentence, so its first word may be capitalised only for that reason, and is left out
+    unless the phrase has exactly two words.
     """
     words = name.split(" ")
     first = 1 if opens and len(words) != 2 else 0
@@ -151,7 +154,10 @@ def labelled_in(text: str) -> tuple[Found, ...]:
 
 @lru_cache(maxsize=65536)
 def fields_in(entry: str) -> tuple[Found, ...]:
-    """The result fields that a history entry shows after 'returned'; `before` has the stems of a field's name."""
+    """The result fields that a history entry shows after 'returned'; `before` has the stems of a field's name.
+
+    Fields of nested objects are included, and empty fields are left out. Without a readable result there are none.
+    """
     place = entry.find(_RETURNED + "{")
     if place < 0:
         return ()
@@ -212,10 +218,11 @@ class _Source(NamedTuple):
 def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -> dict[str, Json]:
     """The arguments for which a fitting value is found; each value is used once, and the best fits are assigned first.
 
-    If the prompt has no history, an argument without a fitting value refers to an earlier substep. If tools take
-    results (`results`: the available results, the latest first), all arguments are filled. An argument that takes a
-    result gets the latest unused result. An argument with listed values gets the first listed value that the substep
-    names. A text argument without a fitting value gets the substep's words.
+    If the prompt has no history, an argument without a fitting value refers to an earlier substep, if the outline has
+    one. If tools take results (`results`: the available results, the latest first), all arguments are filled, except
+    those that take a result if there are no results. An argument that takes a result gets the latest unused result or,
+    if all are used, the oldest. An argument with listed values gets the first listed value that the substep names, or
+    else the first listed value. A text argument without a fitting value gets the substep's words.
     """
     seen = _seen(prompt)
     offers = [
@@ -352,7 +359,7 @@ def _nearness(words: tuple[str, ...], name: tuple[str, ...], described: tuple[st
 
 
 def _typed(parameter: Parameter, found: Found) -> Json:
-    """The value as a number if the parameter requires a number, else as written in the text."""
+    """The value as a number if the parameter requires one and the value can be read as one, else as written."""
     text = str(found.value)
     if parameter.type in ("integer", "number"):
         digits = re.sub(r"[^\d.]", "", text).rstrip(".")
@@ -366,7 +373,7 @@ def _looks_like_id(value: Json) -> bool:
 
 
 def _outline_before(prompt: Prompt) -> tuple[str, ...]:
-    """The outline's lines before the present substep."""
+    """The outline's lines before the present substep; empty if the outline does not have the present substep."""
     place = _place(prompt)
     lines = prompt.entries("task")[2:]
     here = next((index for index, line in enumerate(lines) if line.split(" ", 1)[0] == place), 0)
@@ -380,7 +387,10 @@ def _place(prompt: Prompt) -> str:
 
 
 def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
-    """The earlier substep that shares the most stems with the parameter's name; if several do, the latest."""
+    """The number of the earlier substep with the most stems of the parameter's name; if several do, the latest one's.
+
+    None if the outline has no earlier substep.
+    """
     wanted = set(stems(parameter.name))
     lines = list(enumerate(_outline_before(prompt)))
     if not lines:
@@ -478,7 +488,7 @@ def is_done(prompt: Prompt) -> bool:
 
 
 def at(prompt: Prompt, place: int) -> Prompt:
-    """The prompt with a request for the step at this index in the outline or in the query's clauses."""
+    """The prompt with a request for the step at this index (at most the last) in the outline or the query's clauses."""
     lines = outline(prompt) or tuple(f"{number} {text}" for number, text in enumerate(clauses(query(prompt))))
     request = Section("request", (f"Present substep: {lines[min(place, len(lines) - 1)]}",))
     others = tuple(section for section in prompt.sections if section.kind != "request")

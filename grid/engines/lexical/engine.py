@@ -2,8 +2,8 @@
 
 The engine sees only the prompt's sections, as a language model would. Options are scored by BM25 (with the square root
 of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the latest history.
-The option 'no tool' has no words of its own; its score rises only if the substep's words indicate, according to lists
-learned from data, that no tool is needed (`arguments.needs_none`). An option's score rises if a trace in the prompt's
+The option 'no tool' has no words of its own; its score rises if the substep's words indicate, according to lists
+learned from data, that no tool is needed (`arguments.needs_none`). Any option's score rises if a trace in the prompt's
 memory chose that option at a substep with similar words (`arguments`). A temperature turns the scores into a
 distribution; samples are drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from
 the history's outputs and the values in the texts. Without an outline the engine works through the query's clauses one
@@ -111,7 +111,11 @@ class Lexical:
         return Sampled(tuple(texts), Usage(n, 0, n * prompt_tokens(prompt), 0, output))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Return softmax(score / temperature) over the options; this counts as one scoring pass."""
+        """Return softmax(score / temperature) over the options; this counts as one scoring pass.
+
+        A judge returns `judge.distribution`. With demonstrations, an option gets the share of the plans whose next call
+        it is; if no plan's next call is offered, all options are equal.
+        """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
@@ -201,7 +205,7 @@ class Lexical:
         return texts
 
     def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
-        """Votes for the candidate whose words best match the request."""
+        """Votes, drawn with scores for how well the candidates' words match the request."""
         candidates = next(section for section in prompt.sections if section.kind == "candidates").options
         scores = self._scores(arguments.pointed(prompt), candidates) / self.temperature
         votes = [_order(scores, temperature, seed, index)[0] for index in range(n)]
@@ -253,7 +257,7 @@ def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
 
 
 def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
-    """The plan up to its finish, whose answer is the plan's last result; `first` is the first call's number."""
+    """The plan up to its finish, whose answer is the last result, if any; `first` is the first call's number."""
     kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
     return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
 
@@ -295,7 +299,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> list[int]:
-    """The indices in drawn order; the first is an exact sample of softmax(logits / temperature)."""
+    """The indices in drawn order, the first a sample of softmax(logits / temperature); at 0, the highest come first."""
     if temperature > 0:
         uniform = np.random.default_rng((seed, index)).random(len(logits))
         logits = logits / temperature - np.log(-np.log(uniform))
@@ -567,7 +571,7 @@ class _Slots:
     def fill(self, value: str) -> str:
         """The words of the prompt's question at the place where the solved question has the value.
 
-        If the solved question does not have the value, the value itself is returned.
+        If the solved question does not have the value, or the place is empty, the value itself is returned.
         """
         wanted = [token.lower() for token in _TOKEN.findall(value)]
         if not wanted or PATTERN.fullmatch(value):

@@ -38,7 +38,7 @@ def answer(prompt: Prompt) -> str:
 
 
 def distribution(prompt: Prompt) -> tuple[float, ...]:
-    """The score as a distribution over 0 to 10: only the numbers next to it have mass, and the mean is the score."""
+    """The score as a distribution over 0 to 10: the two numbers next to it have mass, and its mean is 10 * score."""
     place = score(prompt) * MAX_SCORE
     low = min(floor(place), MAX_SCORE - 1)
     shares = [0.0] * (MAX_SCORE + 1)

@@ -4,7 +4,8 @@ E6: the plan calls a tool that is not listed. E5: a required argument is missing
 plan calls a tool that the prompt names as useless. E4: an argument refers to a step that does not precede the call. E2,
 if the prompt shows a known solution: the plan omits one of the solution's tools. E2, without a known solution: the plan
 has no calls. E1, without a known solution: a whole plan contains less than a third of the request's words. The judge
-never reports E3, and accepts every refusal as right.
+never reports E3. If the judge is not asked for errors, it accepts every refusal as right, and of other answers only
+those whose first call is similar to the failed call (`_alternative`).
 """
 
 from __future__ import annotations
@@ -68,15 +69,18 @@ def _errors(prompt: Prompt) -> set[str]:
 
 
 def _alternative(prompt: Prompt) -> bool:
-    """Whether, by word overlap, the called tool is more similar to the failed tool than half of the other tools are."""
+    """Whether, by word overlap, the called tool is more similar to the failed tool than half of the other tools are.
+
+    If there are no other tools, a word in common is enough.
+    """
     lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
     done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
     if not done or not taken or taken[0][1] not in lines:
         return False
     failed = lines.get(done[-1][1], set(stems(done[-1][1])))
     likeness = {name: len(words & failed) / max(len(words | failed), 1) for name, words in lines.items()}
-    others = sorted(score for name, score in likeness.items() if name != done[-1][1])
-    return bool(others) and likeness[taken[0][1]] > others[(len(others) - 1) // 2]
+    others = sorted(score for name, score in likeness.items() if name not in (done[-1][1], taken[0][1]))
+    return likeness[taken[0][1]] > (others[(len(others) - 1) // 2] if others else 0.0)
 
 
 def _covered(prompt: Prompt, calls: list[Call]) -> float:

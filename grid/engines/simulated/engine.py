@@ -58,12 +58,12 @@ class Simulated:
             the policy gives up when, as a judge, it would give the previous steps a score below 3 of 10. As a judge of
             whole plans, the engine calls a plan right if its score is above 5, and decides at random if the score is 5
             (`PlantedVerdicts`).
-        malformed: the share of sampled answers that cannot be read.
+        malformed: the share of sampled answers that cannot be read; free texts are never malformed.
         misspelt: the share of wrong arguments that are right except for one misspelt name, among calls that have a name
             in their arguments; forgiving tools may read the name as intended.
-        recovery: the share of cases in which, after a tool has failed, the policy calls the tool's replacement
-            (`RecoveringPlaces`; `robustness=broken_tool`). In the paper, the best model replaces a failed tool in over
-            77% of cases, and the worst model in under 45% (agent_planning_benchmark §4.2.3).
+        recovery: the probability, drawn once for each broken tool of a case, that the policy calls the replacement
+            after the tool has failed (`RecoveringPlaces`; `robustness=broken_tool`). In the paper, the best models
+            replace a failed tool in over 77% of cases, and the worst in under 45% (agent_planning_benchmark §4.2.3).
         refusal: the probability that the policy refuses an unsolvable case, if refusing is an option.
         overrefusal: the probability that the policy refuses a solvable case.
         repair: the probability that a critique of a plan names a given wrong step, which is then corrected when the

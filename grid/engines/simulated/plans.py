@@ -64,7 +64,10 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
 def plan(
     policy: Policy, prompt: Prompt, wanted: PlanAnswer, base: int, index: int, may_refuse: bool = False
 ) -> list[dict[str, Json]]:
-    """The calls for the rest of the case; all but the first are planned without the preceding observations."""
+    """The calls for the rest of the turn: a new plan, the prompt's draft rewritten after a critique, or a refusal.
+
+    In a new plan, all calls but the first are planned without the preceding observations.
+    """
     draft, may_refuse = Draft.of(prompt), may_refuse or REJECT in options(wanted)
     if draft and not (draft.refused and says(prompt, UNFOUNDED)):
         if draft.refused or says(prompt, CANNOT):
@@ -112,7 +115,10 @@ def _rewritten(
 
 
 def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
-    """A right step, changed to be wrong: it gets wrong arguments if its call has arguments, else a different tool."""
+    """A right step, changed to be wrong: it gets a different tool or wrong arguments.
+
+    The tool stays if the step's call has arguments, if the step finishes, or if no other tool is offered.
+    """
     others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
     if (place.call and place.call.arguments) or place.right == FINISH or not others:
         return place.right, "wrong"
@@ -330,7 +336,8 @@ class Writer:
             tool: the tool's name, or `no_tool`.
             known: the right call, if it is a call of this tool.
             right: whether the call gets the right arguments. A call without the right arguments has every required
-                argument, but text arguments without listed values have wrong values.
+                argument, but wrong values: of all arguments or, if the tool takes results, of text arguments without
+                listed values. Calls of `no_tool`, `finish` and `give_up` have no arguments.
             before: whether each earlier step, by number, may have a result.
         """
         if tool in (NO_TOOL, FINISH, GIVE_UP):
@@ -349,8 +356,8 @@ class Writer:
     ) -> dict[str, Json]:
         """A call of a tool that takes results, right or wrong as requested.
 
-        If no such call of the tool is possible, the result is a call of another offered tool, which will fail. If no
-        other tool can be called either, the result is a call of the given tool that also has a wrong form.
+        If no such call of the tool is possible, the result is `_failing`: a call of another offered tool, which will
+        fail, or of `no_tool`. If there is none either, the result is a call of the given tool in a wrong form.
         """
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
@@ -365,7 +372,10 @@ class Writer:
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json] | None:
-        """A call, possible at any step, that asks for something that does not exist; None if there is no such call."""
+        """A call, possible at any step, that asks for something that does not exist.
+
+        If no tool can be called in this way, the result is a call of `no_tool`, or None if `no_tool` is not offered.
+        """
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         offered = (tool for tool in free if not self.offered or tool.name in self.offered)
         tool = min(offered, key=lambda one: one.name, default=None)

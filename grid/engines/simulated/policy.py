@@ -66,7 +66,7 @@ from grid.text.words import stems
 
 
 Shares = dict[str, float]
-"""The probabilities of all options whose probability is above 0."""
+"""The probabilities of options, which sum to 1; options that are left out have the probability 0."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ class Deciding:
         The right option has the probability sigmoid(logit(tool_skill) + effects + bonus); the wrong options share the
         rest.
 
-        The policy finishes after the last call, never earlier. If the right option is not offered, it has no share.
+        The policy finishes after the last call, never earlier. If the right option is not offered, it has no share. If
+        the policy's own outline does not name the right tool (`Place.known`), this tool counts as a wrong option. If
+        there is no wrong option, the right option has the probability 1, even if it is not offered.
         """
         return self._of(place, names, bonus)[0]
 
@@ -151,8 +153,9 @@ def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: 
 
     The part `confusion` of this probability goes to the tools in the order of their similarity to the right tool: the
     most similar tool gets half, the next tool gets half of the remainder, and so on, since a model that errs mostly
-    mistakes one tool for one other tool. The rest of the probability is divided evenly among all wrong options. The
-    option to call no tool (None) is not similar to any tool.
+    mistakes one tool for one other tool; what then remains of the part goes to the most similar tool. The rest of the
+    probability is divided evenly among all wrong options. The option to call no tool (None) is not similar to any tool.
+    If there are only such options, or if `right` is None, all options have equal shares.
     """
     tools = [place for place, other in enumerate(wrong) if right and other]
     even = (1 - confusion if tools else 1.0) / len(wrong)
@@ -223,7 +226,7 @@ class Policy:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The distribution over options that the policy reports; as a judge, it puts all probability on one score.
+        """The distribution over options that the policy reports; a judge has all of it on one score or candidate.
 
         If the options include neither a tool nor one of the other moves (`no_tool`, finishing, giving up, rejecting),
         the policy cannot tell which option is right, and all options have the same probability.
@@ -262,7 +265,7 @@ class Policy:
     def _answering(self, prompt: Prompt) -> Callable[[int, int], str]:
         """A function of (seed, sample) that writes an answer of the kind that the prompt requires.
 
-        The function's random draws are numbered from 1.
+        In the function, random draw 0 is for the whole answer (such as a refusal); draws from 1 on are for its parts.
         """
         wanted = prompt.answer
         if isinstance(wanted, TextAnswer):

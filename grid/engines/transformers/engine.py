@@ -84,8 +84,8 @@ class Batches:
 
     Args:
         answer: a function of (kind, items, batch) that returns an answer for each item, or a GridError if the item
-            failed. The function calls the batch's `step` between steps, and may leave out items that are no longer
-            `wanted`.
+            failed. The function calls the batch's `step` between steps; for items that are no longer `wanted`, any
+            answer will do.
         max_batch: the maximum number of requests in a batch.
         max_tokens: the maximum number of tokens in a batch, counted as the largest `size` of its requests times their
             number; a request that is alone in its batch may exceed this.
@@ -107,6 +107,7 @@ class Batches:
         If the request is cancelled during its computation, it is left out from the next step on.
 
         Raises:
+            GridError: `answer` returned this error for the item, such as a ModelError.
             EngineError: the request failed in its batch, and failed again when computed alone.
             EngineDiedError: `answer` raised this error, now or earlier.
         """
@@ -233,7 +234,7 @@ class _Loaded:
 
 @dataclass(config=STRICT, kw_only=True)
 class HuggingFace(LanguageModel):
-    """A model from transformers, served by one thread in batches.
+    """A model from transformers, served by one thread in batches. All other keys are those of `LanguageModel`.
 
     Args:
         device: the device on which the model runs.
@@ -297,6 +298,7 @@ class HuggingFace(LanguageModel):
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
             ModelError: the logits are not numbers.
+            EngineError, EngineDiedError: as for `Batches.ask`.
         """
         loaded = await self._ready()
         from grid.engines.transformers.model import Drawing
@@ -323,6 +325,7 @@ class HuggingFace(LanguageModel):
             ConfigError: as for `number_search`.
             ContextError: the prompt does not fit the model's context.
             ModelError: the logits are not numbers, or no option has any mass.
+            EngineError, EngineDiedError: as for `Batches.ask`.
         """
         loaded = await self._ready()
         first, stem = self.search(loaded.renderer, prompt)

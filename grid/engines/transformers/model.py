@@ -350,7 +350,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
     """A buffer with spare columns for a layer's keys and values; DynamicLayer would copy them all at every step."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Create an empty buffer in the shape of these states."""
+        """Take these states as the buffer, with no column filled."""
         super().lazy_initialization(key_states, value_states)
         self._hold((key_states, value_states), 0)
 

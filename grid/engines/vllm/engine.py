@@ -177,7 +177,7 @@ class VLLM(LanguageModel):
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """The number of GPUs, on one machine, of each process: a single process or, with stages, one for each GPU."""
+        """The GPUs of each process, on one machine: a single process or, with stages, one per GPU; empty on a CPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -497,7 +497,7 @@ def request_errors() -> tuple[type[Exception], ...]:
 
 
 def expect_arguments(device: str, names: Iterable[str]) -> None:
-    """Raise ConfigError for an argument that vLLM does not have; to be called before a model is fetched."""
+    """Raise ConfigError for an argument that vLLM lacks, or as `arguments_of`; called before a model is fetched."""
     for name in names:
         known = sorted(one.name for one in fields(arguments_of(device)))
         if name not in known:

@@ -118,11 +118,15 @@ class Agent(_Outside, ABC):
         Args:
             query: the user's request.
             tools: the case's tools.
-            client: sends requests to the setting's acting model; requests must name the model `client.model`.
+            client: sends requests to the setting's acting model; requests must name the model `agent-grid`.
         """
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Call `run` once; the answer that it returns ends the episode's work."""
+        """Call `run` once; the answer that it returns ends the episode's work.
+
+        Raises an error of `run`, the error that ended the work (such as BudgetError), or ConfigError if the package
+        openai is not installed.
+        """
         session = Session(episode, self.acting)
         with gateway().open(session):
             work = asyncio.ensure_future(self._run(session))
@@ -185,7 +189,15 @@ class Command(_Outside):
         words_of(self.command)
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One run of the program; the work ends when the program exits or has taken its last step."""
+        """One run of the program; the work ends when the program exits or has taken its last step.
+
+        An error that ends the work, such as BudgetError, is raised.
+
+        Raises:
+            ConfigError: the extra `mcp` is not installed, or the program cannot be found.
+            EngineError: the program cannot be started.
+            ModelError: the program fails before its work is over.
+        """
         session = Session(episode, self.acting)
         with gateway().open(session):
             process = await self._begun(session)
@@ -204,7 +216,11 @@ class Command(_Outside):
         return session.trajectory()
 
     async def _begun(self, session: Session) -> Process | Turn:
-        """Start the program, or hand the turn to a kept process; raises EngineError if this fails."""
+        """Start the program, or hand the turn to a kept process; raises EngineError or ConfigError as `Process.start`.
+
+        A kept process is started later, so its errors are raised by `Turn.ended`. Raises ConfigError as
+        `Gateway.address`.
+        """
         address = gateway().address()
         told = {
             "OPENAI_BASE_URL": f"{address}/v1",

@@ -99,8 +99,9 @@ class Asked:
     """A parsed request to the acting model.
 
     `system` contains the system messages at the start; `conversation` contains all other messages, in the form of a
-    prompt section that holds a conversation. `tools` are the definitions of the request's functions. If `temperature`
-    or `max_tokens` is None, the planner's value applies. `several`: whether one answer may contain several calls.
+    prompt section that holds a conversation. `tools` are the definitions of the request's functions, or only those that
+    `tool_choice` allows. If `temperature` or `max_tokens` is None, the planner's value applies. `several`: whether one
+    answer may contain several calls.
     """
 
     system: str

@@ -1,8 +1,8 @@
-"""The server for agents from outside: each event loop has one on the loopback interface, and each episode has a token.
+"""The server for agents from outside: each event loop has one on the loopback interface, and each turn has a token.
 
 `/v1/chat/completions`, `/v1/responses` and `/v1/models` follow OpenAI's interface; `/mcp` is a Model Context Protocol
 server for the case's tools. An agent in this process uses the same application without a socket. A request without the
-token of a running episode gets only the status 401. This module stands apart from `agent` because it contains
+token of a running turn gets only the status 401. This module stands apart from `agent` because it contains
 everything that an agent can reach from outside.
 """
 

@@ -53,7 +53,10 @@ class Turn:
         self._ended: Future[int] = self._keeper.begin(self._work())
 
     async def ended(self) -> int:
-        """Wait for the turn's end; returns 0 if the process has done its work and is waiting, else its exit status."""
+        """Wait for the turn's end; returns 0 if the process has done its work and is waiting, else its exit status.
+
+        Raises EngineError or ConfigError if no process can be started.
+        """
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def kill(self) -> None:
@@ -88,11 +91,14 @@ class Turn:
 
 
 class _Keeper:
-    """The event loop of all kept processes, and the waiting processes."""
+    """The event loop of all kept processes, and the waiting processes.
+
+    `_all` contains the processes that are not gone yet, each with the task that ends it, if it is being ended.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._all = set[Process]()
+        self._all = dict[Process, asyncio.Task[None] | None]()
         self._waiting = dict[Program, list[tuple[Process, asyncio.TimerHandle]]]()
         threading.Thread(target=self._loop.run_forever, daemon=True, name="agents").start()
         atexit.register(self.close)
@@ -108,7 +114,7 @@ class _Keeper:
     async def taken(self, program: Program) -> tuple[Process, bool]:
         """A process that runs the program for one episode, and whether this process was newly started.
 
-        Raises EngineError if no process can be started.
+        Raises EngineError or ConfigError if no process can be started.
         """
         while waiting := self._waiting.get(program):
             process, expiring = waiting.pop()
@@ -118,7 +124,7 @@ class _Keeper:
             await self.ended(process)
         mark = secrets.token_urlsafe(32)
         process = await Process.start(program.command, program.environment, {MARK: mark}, mark, asked=True)
-        self._all.add(process)
+        self._all[process] = None
         return process, True
 
     def keep(self, program: Program, process: Process) -> None:
@@ -132,9 +138,11 @@ class _Keeper:
         waiting.append((process, self._loop.call_later(IDLE_SECONDS, expire)))
 
     async def ended(self, process: Process) -> int:
-        """End a process; returns its exit status."""
-        await process.gone()
-        self._all.discard(process)
+        """End a process, which is done only once; returns its exit status."""
+        if process in self._all:
+            ending = self._all[process] = self._all[process] or asyncio.create_task(process.gone())
+            await ending
+            self._all.pop(process, None)
         return -signal.SIGKILL if process.status is None else process.status
 
     async def _end_all(self) -> None:
@@ -163,5 +171,5 @@ _made = cache(_Keeper)
 
 
 def end_waiting() -> None:
-    """End all processes that are kept."""
+    """End all processes that are kept, whether they are waiting or working."""
     _keeper().close()

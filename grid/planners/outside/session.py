@@ -8,6 +8,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -130,7 +131,7 @@ class Session:
     # Calls.
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
-        """Call a function as the next step; raises RefusedError if the work is over."""
+        """Call a function as the next step; raises RefusedError if the work is over, or is ended by an error."""
         async with self._one_by_one:
             view = self._view
             if self.over.is_set() or view is None:
@@ -150,13 +151,17 @@ class Session:
             return _told(self._path.steps[-1], action.unreadable)
 
     async def finish(self, answer: str | None) -> None:
-        """End the work; an answer becomes the last step, unless the work is already over or follows an outline."""
+        """End the work; an answer becomes the last step, unless the work is already over or follows an outline.
+
+        If an error ends the work instead, `error` contains it.
+        """
         if not self.over.is_set() and self._view and not self._view.guided:
-            await self.call(FINISH, {} if answer is None else {"answer": answer})
+            with suppress(RefusedError):  # the work is over
+                await self.call(FINISH, {} if answer is None else {"answer": answer})
         self.over.set()
 
     def trajectory(self) -> Trajectory:
-        """The trajectory up to now."""
+        """The trajectory up to now, which is also reported as the best so far (`Episode.improved`)."""
         found = trajectory(self._episode, self._path)
         self._episode.improved(found)
         return found
@@ -173,7 +178,11 @@ class Session:
     # Requests to the acting model.
 
     async def complete(self, asked: Asked) -> dict[str, Any]:
-        """The acting model's answer to a request; raises RefusedError if the work is over or the prompt is too long."""
+        """The acting model's answer to a request.
+
+        Raises:
+            RefusedError: the work is over or is ended by an error, or the prompt is too long.
+        """
         view = self._view
         if self.over.is_set() or view is None:
             raise RefusedError(OVER, 401)

@@ -44,6 +44,9 @@ def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntityS
 
     On a tie, `less` returns the first entity, and `greater` the last. Only numbers in the most frequent unit are
     compared. If two units are equally frequent, the unit that occurs first counts.
+
+    Raises:
+        KoplError: `op` is neither `less` nor `greater`, or none of the entities has a number under the key.
     """
     _one_of(op, BETWEEN)
     found = _numbers(kb, (*l_entities.ids, *r_entities.ids), key)
@@ -52,7 +55,13 @@ def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntityS
 
 
 def select_among(kb: KnowledgeBase, entities: EntitySet, key: str, op: str) -> Texts:
-    """The names of all entities with the lowest or highest number. The unit is chosen as in `select_between`."""
+    """The distinct names of all entities with the lowest or highest number.
+
+    The unit is chosen as in `select_between`.
+
+    Raises:
+        KoplError: `op` is neither `smallest` nor `largest`, or none of the entities has a number under the key.
+    """
     _one_of(op, AMONG)
     index = kb.attributes.get(key)
     ids = index.by_entity if index and entities.is_everything else entities.distinct
@@ -67,13 +76,21 @@ def query_attribute(kb: KnowledgeBase, entities: EntitySet, key: str) -> Values:
 
 
 def query_attribute_under_condition(kb: KnowledgeBase, entities: EntitySet, key: str, qkey: str, qvalue: str) -> Values:
-    """The values of the attribute that have the qualifier `qkey` with the value `qvalue`."""
+    """The values of the attribute that have the qualifier `qkey` with the value `qvalue`.
+
+    Raises:
+        KoplError: no attribute or qualifier of the base has the key `qkey`, or `qvalue` is not a value of its type.
+    """
     test = condition("=", parse(_kind(kb, qkey), qvalue))
     return Values([fact.value for fact in _facts(kb, entities, key) if any(map(test, fact.qualifiers.get(qkey, ())))])
 
 
 def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, kind: str) -> Answer:
-    """Return `yes` if all values meet the condition, `no` if none does, else `not sure`."""
+    """Return `yes` if all values meet the condition, `no` if none does (or there are none), else `not sure`.
+
+    Raises:
+        KoplError: `t_value` is not a value of the kind, or `op` is not an operator.
+    """
     target = parse(kind, t_value)
     check_operator(op)
     right = sum(map(condition(op, target), s_value.values))
@@ -88,7 +105,11 @@ def query_relation(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntityS
 
 
 def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, value: str, qkey: str) -> Values:
-    """The values that the qualifier `qkey` has for attributes with the given value."""
+    """The values that the qualifier `qkey` has for attributes with the given value.
+
+    Raises:
+        KoplError: no attribute or qualifier of the base has the key `key`, or `value` is not a value of its type.
+    """
     test = condition("=", parse(_kind(kb, key), value))
     return Values(
         [
@@ -233,7 +254,10 @@ def texts(result: Result) -> tuple[str, ...] | None:
 
 
 def told(kb: KnowledgeBase, result: Result) -> Json:
-    """The result as an observation shows it: its values or, if there are over ten, their number and the first ten."""
+    """The result as an observation shows it: its values or, if there are over ten, their number and the first ten.
+
+    A single value is shown without a list. An entity set is shown as its size and the names of its first ten entities.
+    """
     if isinstance(result, Answer):
         return result.text
     if isinstance(result, EntitySet):
@@ -299,6 +323,9 @@ def filter_attribute(
     """The entities with attributes that meet the condition, once for each such attribute.
 
     These attributes become the set's facts.
+
+    Raises:
+        KoplError: `value` is not a value of the kind, or `op` is not an operator.
     """
     target = parse(kind, value)
     check_operator(op)
@@ -309,7 +336,12 @@ def filter_attribute(
 def filter_qualifier(
     kb: KnowledgeBase, entities: EntitySet, qkey: str, qvalue: str, op: str = "=", *, kind: str
 ) -> EntitySet:
-    """The entities whose fact has a matching qualifier, and these facts; raises KoplError if the set has no facts."""
+    """The entities whose fact has a matching qualifier, and these facts.
+
+    Raises:
+        KoplError: the set has no facts (`facts` is None), `qvalue` is not a value of the kind, or `op` is not an
+            operator.
+    """
     target = parse(kind, qvalue)
     check_operator(op)
     if entities.facts is None:
@@ -326,7 +358,11 @@ def filter_qualifier(
 
 
 def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str) -> EntitySet:
-    """The entities to which a relation leads, once for each fact that leads there; the set keeps these facts."""
+    """The entities to which a relation leads, once for each fact that leads there; the set keeps these facts.
+
+    Raises:
+        KoplError: the direction is neither `forward` nor `backward`.
+    """
     if direction not in DIRECTIONS:
         raise KoplError(f"the direction {shown(direction)} is none of {', '.join(DIRECTIONS)}")
     index = kb.relations.get((relation, direction))
@@ -339,7 +375,10 @@ def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str
 
 
 def both(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> EntitySet:
-    """The entities in both sets, each once, without facts. The running time depends only on the smaller set."""
+    """The entities in both sets, each once, without facts.
+
+    If the larger set is `sorted_once`, the running time depends only on the smaller set.
+    """
     small, large = sorted((l_entities, r_entities), key=len)
     if large.is_everything:
         return small if small.sorted_once else EntitySet(small.distinct, sorted_once=True)

@@ -62,6 +62,9 @@ class Value(NamedTuple):
 def condition(op: str, target: Value) -> Callable[[Value], bool]:
     """The test `value op target`, which is false for a value that cannot be compared with the target.
 
+    `op` must be one of `OPERATORS`. If the target is a text, every test but `=` is false.
+
+
     Numbers are comparable only in the same unit. A date equals the year that contains it, but a year does not equal any
     date; for `<` and `>`, a date and a year are compared by their years.
     """
@@ -144,7 +147,10 @@ def _moment(text: str) -> tuple[int, ...]:
     if mark is None:
         return (int(text),)
     first, last = text.find(mark), text.rfind(mark)
-    day = dt.date(int(text[:first]), int(text[first + 1 : last]), int(text[last + 1 :]))
+    try:
+        day = dt.date(int(text[:first]), int(text[first + 1 : last]), int(text[last + 1 :]))
+    except OverflowError:
+        raise ValueError(f"{text!r:.40} has a number that is too large for a date") from None
     return (day.year, day.month, day.day)
 
 

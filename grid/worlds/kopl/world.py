@@ -68,14 +68,13 @@ class KoplWorld:
     """A case's tools over a knowledge base; the world's state is the results so far.
 
     A successful call returns {"result": "$n", "value": ...}. Results are numbered from 0, and `$n` refers to result n
-    in later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if an
-    identifier is unknown, the result is empty, or the arguments do not fit. A failed call returns {"error": why} and
-    leaves no result.
+    in later calls; `value` is the result as `told` shows it. A call fails if the tool or an identifier is unknown, the
+    result is empty, or the arguments do not fit. A failed call returns {"error": why} and leaves no result.
 
     If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
-    semicolon and a space. A call of `finish` fails if its answer is missing or is an entity set (the rule of
-    planning_horizon's official code). After a successful `finish`, the answer does not change. If `answered` is false,
-    the latest result is the answer.
+    semicolon and a space. A call of `finish` fails if its answer is missing, names a result that does not exist, or is
+    an entity set (the rule of planning_horizon's official code). After a successful `finish`, every call fails. If
+    `answered` is false, the latest result is the answer.
 
     Attributes:
         kb: the knowledge base, which is never changed.
@@ -115,7 +114,8 @@ class KoplWorld:
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """The names that a call needs: identifiers of the schema, names of entities, and texts of facts.
 
-        The candidates are the names that belong to the entities given to the call.
+        The candidates are the names that belong to the entities given to the call; for names of entities, they are all
+        names. The result is empty if the tool is unknown or the call's arguments do not fit.
         """
         function, results = FUNCTIONS.get(call.tool), own_state(state, KoplState).results
         if function is None:
@@ -130,7 +130,7 @@ class KoplWorld:
     def answer(self, state: State) -> str | None:
         """The answer as a text, with its values separated by `; `; None until an answer is given.
 
-        If `answered` is false, the answer is the latest result, or None if the latest result is an entity set.
+        If `answered` is false, the answer is the latest result, or None if there is none or it is an entity set.
         """
         found = self._found(state)
         return None if found is None else BETWEEN.join(dict.fromkeys(found))
@@ -208,7 +208,7 @@ class Expecting:
         self._sets = [result for result in results.values() if isinstance(result, EntitySet)]
 
     def expected(self) -> dict[str, Expected]:
-        """The expected names for each parameter, in the function's order."""
+        """The expected names for each parameter that expects any, in the function's order."""
         ways = {
             "name": self._name,
             "concept_name": self._concept,
@@ -251,7 +251,7 @@ class Expecting:
     def _value(self) -> Expected | None:
         """The texts under the key.
 
-        None if the values are numbers or dates, because these are not looked up but compared.
+        None if there are no such texts, or if the function compares numbers or dates, because these are not looked up.
         """
         key = self._words["key"]
         index = self._kb.attributes.get(key)
@@ -338,7 +338,8 @@ def parse(raw: object, source: Path) -> KnowledgeBase:
     concept in the cycle is then below all the others, as in KoPL. A year without a month and a day may be below 1.
 
     Raises:
-        DataError: the value is not {"concepts": {id: concept}, "entities": {id: entity}} with a name for each.
+        DataError: the value is not {"concepts": {id: concept}, "entities": {id: entity}} with a name and the required
+            lists for each, there is no entity, or an id is both a concept's and an entity's.
     """
     return _Reader(raw, source).knowledge_base()
 

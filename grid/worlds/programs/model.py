@@ -68,7 +68,7 @@ def distinct(facts: Sequence[Applied | Constant], functions: Mapping[str, Functi
 
 
 def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
-    """The filled template; raises ValueError if it has braces that are not a slot, or names a non-existent input."""
+    """The filled template; raises ValueError for braces that are no slot, an empty range, or a non-existent input."""
     rest: str = _SLOT.sub("", template)
     if "{" in rest or "}" in rest:
         allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
@@ -104,7 +104,7 @@ def possibilities(template: str) -> int:
     ways = 1
     for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
         if kind:
-            ways *= (int(high) - int(low) + 1) * (100 if kind == "m" else 1)
+            ways *= (int(high) - int(low)) * (100 if kind == "m" else 1) + 1
         elif letters:
             ways *= len(_ALPHABETS[letters]) ** int(count)
         elif words:
@@ -167,8 +167,9 @@ class TypedTool:
     function. A tool with several parts is a composite. Its `wiring[p][i]` names the source of input i of part p, which
     is a parameter (("parameter", name)) or the output of an earlier part (("part", number)). The tool finds the outputs
     of all its parts, and `spec.returns` names these outputs in the order of the parts. A tool without parts is
-    extraneous: it finds nothing useful. `serves` has the tags of the goals for which the tool can be useful. `cost` is
-    None if the task has no costs. `stands_for` is a different tool with the same function.
+    extraneous: it finds nothing useful. `serves` has the tags of the goals for which the tool can be useful; if it is
+    empty, the tool can be useful for any goal. `cost` is None if the task has no costs. `stands_for` is a different
+    tool with the same function.
     """
 
     spec: ToolSpec
@@ -228,8 +229,10 @@ class Task:
 
     `reference` has the calls of a shortest right chain, in order and from the start. Arguments are values of constants,
     or references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
-    `done` has the first calls of `reference`, made before the prediction. `broken` is the tool that fails, and
-    `replacement` is the tool that can do its work.
+    `done` has the first calls of `reference`, made before the prediction, and `horizon` is the number of calls to
+    predict (None for a whole plan). `broken` is the tool that fails, and `replacement` is the tool that can do its
+    work. If the task cannot be solved, `unsolvable` is the kind of the fault, as in `TaskKind.unsolvable_kind`, and
+    `reference` is empty.
     """
 
     query: str
@@ -332,7 +335,8 @@ class Kept:
     """The effect of the calls so far on the constraints.
 
     `called` has the called functions on which a constraint depends. `counts` has the number of calls for each
-    constraint of the kind at_most, counted up to one above the limit.
+    constraint of the kind at_most, counted up to one above the limit. `broken` has the indices of the constraints that
+    have been broken.
     """
 
     called: frozenset[str] = frozenset()
@@ -345,7 +349,7 @@ class Rules:
     """A task's constraints.
 
     Raises:
-        ValueError: the kind of a constraint is unknown, or an argument that this kind needs is missing.
+        ValueError: the kind of a constraint is unknown, or its arguments are not those that this kind needs.
     """
 
     constraints: tuple[Constraint, ...]

@@ -121,8 +121,9 @@ def _argument(value: Json, steps: Sequence[Step]) -> Argument:
 def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chain:
     """The draft as a chain, in which results are named by references or in words.
 
-    The steps of a whole plan are numbered from 0 or from 1. If an argument uses a step that was removed, the step is
-    named by its tool or by a number that no step has. The result of an earlier call may be written as its value.
+    Without earlier calls, the steps are numbered from 0 or from 1. If an argument uses a step that was removed, the
+    step is named by its tool or by a number that no step has. The result of an earlier call may be written as its
+    value.
     """
     first = len(made.done) if made.done else rng.randrange(2)
     in_words = rng.random() < 0.5

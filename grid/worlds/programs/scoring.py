@@ -8,8 +8,9 @@ E1: a call of a tool that serves none of the task's goals. E2: in a whole plan, 
 a step-wise prediction, an end before all wanted facts are found; a refusal although the task can be solved. E3: a
 broken tagged constraint. E4: a call that uses a result which does not exist yet, will never exist, or comes from a
 failed call; a call for which an earlier call was left out; a call that finds a known fact again. E5: an extraneous
-tool; an argument that is missing, vague, of the wrong type, or not the needed fact. E6: a tool name that does not exist
-in exactly this form; an invented value; a field that a step does not return.
+tool; an argument that is missing, vague, of the wrong type, not the needed fact, or not one of the tool's; a call that
+does not find what its result is used as. E6: a tool name that does not exist in exactly this form; an invented value; a
+field that a step does not return.
 
 An argument whose meaning cannot be resolved is E5, because the published rubric treats vague arguments in this way
 (C.1.1). Unresolved arguments are also counted separately, so that a table can show how much depends on the resolver.
@@ -200,7 +201,7 @@ class Reading:
     def _assign(self, scores: Sequence[tuple[float, int, int]]) -> None:
         """Assign actions to calls, starting with the best fits.
 
-        Among equal fits, earlier calls and earlier needed facts take precedence.
+        Among equal fits, earlier calls (with `late`, later calls) and earlier needed facts take precedence.
         """
         claimed = set(self.found)
         for attempt in self.attempts:
@@ -281,8 +282,8 @@ class Diagnosis:
 
     `grade` is one of GRADES, and `errors` is a subset of ERRORS; for unsolvable cases and broken tools, `grade` is None
     and `errors` is empty. `behaviour` is one of BEHAVIOURS if a tool is broken. `cost` is the sum of the calls' costs,
-    or None if the task has no costs. `reasons` has a line for each error, with the step (numbered as in the chain) and
-    the cause.
+    or None if the task has no costs. `reasons` has a line for each fault, with the step (numbered as in the chain) and
+    the cause; for unsolvable cases and broken tools, its first line says what the chain does.
     """
 
     correct: bool

@@ -1,4 +1,4 @@
-"""Exact search over the facts that can be found: whether a task is solvable, and at what minimum cost (apb §3.1, B.5).
+"""Exact search: whether a task is solvable, and at what minimum cost (agent_planning_benchmark §3.1, B.5).
 
 States are sets of found facts. If a fact is found only by single tools (tools with one part), every solution needs one
 call for it, and finding it early rules out no solution. The cheapest call for this fact is therefore made as soon as
@@ -303,7 +303,8 @@ class _Search:
         return "the calls that find the wanted facts wait for each other"
 
 
-# Finds the fact that a predicted call's argument (a value, a reference, or words) means (apb §3.1, C.1.1).
+# Finds the fact that a predicted call's argument (a value, a reference, or words) means (agent_planning_benchmark §3.1,
+# C.1.1).
 #
 # An argument is read in this order, and its meaning is never guessed:
 #
@@ -347,7 +348,8 @@ class Is(Enum):
 class Meaning:
     """An argument's meaning. Only the kind FACT has a `fact`.
 
-    `step` is the index of the named call among the predicted calls.
+    `step` is the index of the named call among the predicted calls (below 0 for a call made before the prediction), or
+    None if the argument names no call.
     """
 
     kind: Is
@@ -535,7 +537,10 @@ def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _most_alike(words: frozenset[str], facts: Sequence[Fact], steps: Steps) -> Fact | None:
-    """The fact that shares more of the `words` than every other: all that the other shares, and at least one more."""
+    """The fact that shares more of the `words` than every other: all that the other shares, and at least one more.
+
+    A single fact is also meant by words that only refer to a result. None if no fact is meant.
+    """
     shared = {fact: words & steps.described(fact) for fact in facts}
     for fact, mine in shared.items():
         if mine and all(mine > other for one, other in shared.items() if one != fact):

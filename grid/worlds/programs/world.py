@@ -52,7 +52,7 @@ class ProgramWorld:
     arguments. After a reject every call fails.
 
     Raises:
-        ValueError: the task does not have the form described in `model.Task`.
+        ValueError: the task does not have the form described in `model.Task`; raised by the methods only.
     """
 
     task: Task

@@ -14,13 +14,15 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from grid.core.types import Json, ToolCall, hashed_once
 from grid.core.untrusted import shown
 from grid.text.words import stems
-from grid.worlds.equivalence import equivalent
+from grid.worlds.equivalence import equivalent, paired_off
 from grid.worlds.scenes.tools import TOOLS, Web
 
 # The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox, and tools that count or describe objects.
+# Each raises `CallError` if an argument is wrong. All but ImageDescription and CountGivenObject also raise it if they
+# find nothing.
 
 
-_SURE = 97  # the score, in percent, of the best detection; each further detection scores two less
+_SURE = 97  # the score, in percent, of the best detection; each further one scores two less, but at least 51
 _INSIDE = 0.5  # minimum overlap for a region to refer to an object
 _MANY = {"goose": "geese", "person": "people", "sheep": "sheep"}
 _ONE = {stem: stems(name)[0] for name, many in _MANY.items() for stem in stems(many)}
@@ -59,7 +61,7 @@ def describe(given: Given) -> Outcome:
 
 
 def find(given: Given) -> Outcome:
-    """TextToBbox: the objects that a text describes, the largest first."""
+    """TextToBbox: the objects that a text describes, the largest first; with `top1` (the default), only the largest."""
     image = given.image()
     found = sorted(_meant(image.things, given.text("text")), key=lambda thing: (-area(thing.box), thing.box))
     if given.flag("top1", True):
@@ -120,7 +122,7 @@ def plural(name: str) -> str:
     """The plural of a name."""
     if name.endswith(("s", "x", "ch", "sh")):
         return f"{name}es"
-    if name.endswith("y") and name[-2] not in "aeiou":
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
         return f"{name[:-1]}ies"
     return _MANY.get(name, f"{name}s")
 
@@ -298,14 +300,10 @@ def _same_text(wanted: Written, made: Written) -> bool:
 
 
 def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]) -> bool:
-    """Whether each wanted item has its own match, and no other item remains."""
-    left = list(made)
-    for one in wanted:
-        found = next((other for other in left if same(one, other)), None)
-        if found is None:
-            return False
-        left.remove(found)
-    return not left
+    """Whether each wanted item can have its own match, and no other item remains."""
+    if len(wanted) != len(made):
+        return False
+    return paired_off([[same(one, other) for other in made] for one in wanted]) == len(wanted)
 
 
 # Reads the arguments of a call. Any fault in the arguments raises `CallError`, which the call then returns.
@@ -330,7 +328,11 @@ class Outcome(NamedTuple):
 
 
 class Given:
-    """The arguments of one call, the existing images by name, and the web."""
+    """The arguments of one call, the existing images by name, and the web.
+
+    Raises:
+        CallError: an argument is not one of the tool's, or a required argument is missing.
+    """
 
     def __init__(self, call: ToolCall, images: Mapping[str, Scene], web: Web) -> None:
         self.web = web
@@ -346,7 +348,7 @@ class Given:
                 raise CallError(f"{tool.name} needs the argument {parameter.name!r}")
 
     def has(self, name: str) -> bool:
-        """Whether an argument is given."""
+        """Whether an argument is given; null and an empty text do not count."""
         return self._arguments.get(name) not in (None, "")
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
@@ -378,7 +380,7 @@ class Given:
         return left, top, right, bottom
 
     def flag(self, name: str, default: bool) -> bool:
-        """An argument that is a truth value or the text `true` or `false`."""
+        """An argument that is a truth value or the text `true` or `false`; `default` if there is no such argument."""
         value = self._arguments.get(name, default)
         if isinstance(value, str):
             value = _TRUTHS.get(value.strip().lower())
@@ -387,7 +389,7 @@ class Given:
         return value
 
     def whole(self, name: str, default: int, most: int) -> int:
-        """An argument that is a whole number from 1 to `most`."""
+        """An argument that is a whole number from 1 to `most`; `default` if it is not given."""
         text = self.text(name, 20).strip() if self.has(name) else str(default)
         if not text.isdecimal() or not 1 <= int(text) <= most:
             raise CallError(f"{name}: a whole number from 1 to {most} is expected")

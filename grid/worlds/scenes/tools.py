@@ -178,7 +178,8 @@ class Web:
 # A small part of Python, parsed with `ast` and run with limits, for the expressions and code that are given to tools.
 #
 # Python itself never evaluates any of the code. Code may contain numbers, texts, tuples, lists and dicts, arithmetic,
-# indexing, names, and calls of the functions that a tool provides, but no loops, attributes or other functions.
+# indexing, names, and calls of the functions that a tool provides, but no loops and no other functions. Of a dotted
+# name such as `math.pi`, only the last part counts.
 
 
 Function = Callable[..., Any]
@@ -212,7 +213,11 @@ def calculated(expression: str, functions: Mapping[str, Function], names: Mappin
 
 
 def solution(command: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
-    """The result of the code's function `solution`; raises CodeError if the code cannot be run."""
+    """The result of the code's function `solution` (None if it returns nothing).
+
+    Raises:
+        CodeError: the code cannot be run, or has no such function.
+    """
     body = _parsed(unfenced(command)).body
     found: list[ast.stmt] | None = None
     interpreter = Interpreter(functions, dict(names))
@@ -253,7 +258,10 @@ def _parsed(text: str) -> ast.Module:
 
 
 class Interpreter:
-    """Runs statements one after another. `names` has the variables; a statement may add more."""
+    """Runs statements one after another. `names` has the variables; a statement may add more.
+
+    The methods raise CodeError for code that cannot be run.
+    """
 
     def __init__(self, functions: Mapping[str, Function], names: dict[str, Any]) -> None:
         self._functions = functions
@@ -278,11 +286,13 @@ class Interpreter:
         try:
             if self._depth > _MAX_DEPTH:
                 raise CodeError(f"nested more than {_MAX_DEPTH} deep")
-            return _checked(self._value(node))
+            return checked(self._value(node))
         except CodeError:
             raise
         except (ArithmeticError, ValueError, TypeError, LookupError) as error:
             raise CodeError(f"{type(error).__name__}: {str(error)[:200]}") from None
+        except RecursionError:  # from `ast.unparse`
+            raise CodeError(f"nested more than {_MAX_DEPTH} deep") from None
         finally:
             self._depth -= 1
 
@@ -356,10 +366,11 @@ def power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-def _checked(value: Any) -> Any:
+def checked(value: Any) -> Any:
+    """The same value; raises CodeError if the value is too large or is no real number."""
     if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
         raise CodeError("the result is no real number")
-    if isinstance(value, int | Fraction) and value.numerator.bit_length() > _MAX_BITS:
+    if isinstance(value, int | Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > _MAX_BITS:
         raise CodeError("a number of too many digits")
     if isinstance(value, str) and len(value) > _MAX_TEXT:
         raise CodeError("a text of too many characters")
@@ -378,7 +389,7 @@ def _items(value: Any) -> Iterator[Any]:
 def shown(value: float | Fraction) -> str:
     """A number as text, with at most twelve significant digits (19.1, not 19.099999999999998).
 
-    A fraction is shown as 7/2.
+    A fraction is shown as 7/2, and a whole number with all its digits.
     """
     if isinstance(value, Fraction):
         return str(value)

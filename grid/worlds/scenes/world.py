@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,7 +26,17 @@ from grid.worlds.scenes.scene import (
     Written,
     same_picture,
 )
-from grid.worlds.scenes.tools import MAX_CHARACTERS, CodeError, Function, Web, calculated, power, shown, solution
+from grid.worlds.scenes.tools import (
+    MAX_CHARACTERS,
+    CodeError,
+    Function,
+    Web,
+    calculated,
+    checked,
+    power,
+    shown,
+    solution,
+)
 from grid.worlds.schema import ERROR
 
 # Equations for the tool Solver, in exact fractions: linear systems, and single equations of the first or second degree.
@@ -36,6 +47,7 @@ Monomial: TypeAlias = tuple[tuple[str, int], ...]
 _MAX_TERMS = 50
 _MAX_DEGREE = 4
 _MAX_UNKNOWNS = 10
+_LONG_EXPONENT = re.compile(r"[eE][-+]?\d[\d_]{3}")
 
 
 @dataclass(frozen=True)
@@ -103,18 +115,33 @@ Number: TypeAlias = Fraction | float
 
 
 def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, ...]:
-    """One variable, or several as a tuple. The names are separated by spaces or commas."""
-    found = [_summed([(((name, 1),), Fraction(1))]) for name in names.replace(",", " ").split()]
-    if not 0 < len(found) <= _MAX_UNKNOWNS or not all(name.isidentifier() for name in names.replace(",", " ").split()):
+    """One variable, or several as a tuple. The names are separated by spaces or commas.
+
+    Raises CodeError for wrong names, and for no name or too many.
+    """
+    several = names.replace(",", " ").split() if isinstance(names, str) else []
+    if not 0 < len(several) <= _MAX_UNKNOWNS or not all(name.isidentifier() for name in several):
         raise CodeError("symbols takes the names of one to ten variables")
+    found = [_summed([(((name, 1),), Fraction(1))]) for name in several]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def rational(one: Any, other: Any = 1) -> Fraction:
+    """The quotient of two numbers, each of which may be a text."""
+    if any(isinstance(part, str) and _LONG_EXPONENT.search(part) for part in (one, other)):
+        raise CodeError("a number of too many digits")  # Fraction would first write out all of them
+    return Fraction(one) / Fraction(other)
 
 
 def solved(equations: Any, *unknowns: Any, **options: Any) -> Any:
     """The solutions in sympy's form.
 
-    The result is a list of roots for one equation and a dict for a system; with the option `dict`, it is a list of
-    dicts.
+    The result is a list of roots for one equation with one unknown, and a dict for a system and for one equation that
+    is given in a list and has one root; it is an empty list if the system has no solution. With the option `dict`, it
+    is a list of dicts.
+
+    Raises:
+        CodeError: something other than an expression is given, or the equations cannot be solved here.
     """
     listed = bool(options.get("dict"))
     system = [_polynomial(one) for one in (equations if isinstance(equations, list | tuple) else [equations])]
@@ -126,7 +153,7 @@ def solved(equations: Any, *unknowns: Any, **options: Any) -> Any:
         named = [{names[0]: root} for root in roots]
         return named if listed else named[0] if isinstance(equations, list | tuple) and len(named) == 1 else roots
     found = _linear(system, names)
-    return ([found] if found else []) if listed else found
+    return [found] if listed and found else found or []
 
 
 def written(value: Any) -> str:
@@ -179,17 +206,21 @@ def _linear(system: Sequence[Polynomial], names: Sequence[str]) -> dict[str, Fra
     if any(not one.variables() <= set(names) for one in system):
         raise CodeError("the equations have variables that are not solved for")
     rows = [[*(one.coefficient(((name, 1),)) for name in names), -one.coefficient(())] for one in system]
+    rank = 0
     for column in range(len(names)):
-        pivot = next((at for at in range(column, len(rows)) if rows[at][column]), None)
+        pivot = next((at for at in range(rank, len(rows)) if rows[at][column]), None)
         if pivot is None:
-            raise CodeError("the equations have no single solution")
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        rows[column] = [one / rows[column][column] for one in rows[column]]
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        rows[rank] = [checked(one / rows[rank][column]) for one in rows[rank]]
         for at, row in enumerate(rows):
-            if at != column and row[column]:
-                rows[at] = [one - row[column] * own for one, own in zip(row, rows[column], strict=True)]
-    if any(row[-1] for row in rows[len(names) :]):
+            if at != rank and row[column]:
+                rows[at] = [checked(one - row[column] * own) for one, own in zip(row, rows[rank], strict=True)]
+        rank += 1
+    if any(row[-1] for row in rows[rank:]):
         return {}
+    if rank < len(names):
+        raise CodeError("the equations have no single solution")
     return {name: rows[at][-1] for at, name in enumerate(names)}
 
 
@@ -206,7 +237,7 @@ def _summed(terms: Sequence[tuple[Monomial, Fraction]]) -> Polynomial:
     sums: dict[Monomial, Fraction] = {}
     for monomial, factor in terms:
         sums[monomial] = sums.get(monomial, Fraction(0)) + factor
-    kept = tuple(sorted((monomial, factor) for monomial, factor in sums.items() if factor))
+    kept = tuple(sorted((monomial, checked(factor)) for monomial, factor in sums.items() if factor))
     if len(kept) > _MAX_TERMS:
         raise CodeError(f"more than {_MAX_TERMS} terms")
     return Polynomial(kept)
@@ -224,11 +255,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "symbols": symbols,
     "Symbol": symbols,
     "Eq": lambda left, right=0: _polynomial(left) - right,
-    "Rational": lambda one, other=1: Fraction(one) / Fraction(other),
+    "Rational": rational,
     "str": written,
     "print": lambda *values: None,
 }
-"""The functions that the Solver's code may call in addition to `solve` and arithmetic, keyed by their sympy names."""
+"""The functions that the Solver's code may call in addition to `solve` and those in `_FUNCTIONS`, keyed by name."""
 
 
 # The tools that make an image: DrawBox, AddText, ImageStylization, TextToImage and Plot.
@@ -261,7 +292,7 @@ def stylize(given: Given) -> Outcome:
 
 
 def generate(given: Given) -> Outcome:
-    """TextToImage: an image with one object for each keyword, side by side."""
+    """TextToImage: an image with one object for each of the first twelve keywords, side by side."""
     keywords = " ".join(given.text("keywords").split())
     names = [name.strip() for name in keywords.split(",") if name.strip()][:_MOST_OBJECTS]
     if not names:
@@ -379,7 +410,7 @@ def solve(given: Given) -> Outcome:
         value = solution(given.text("command", MAX_CHARACTERS), functions, _CONSTANTS)
         if value is None:
             raise CodeError("the function `solution` returns nothing")
-        return Outcome({"result": written(value)}, frozenset(map(number, _numbers(found))))
+        return Outcome({"result": checked(written(value))}, frozenset(map(number, _numbers(found))))
     except CodeError as error:
         raise CallError(str(error)) from None
 
@@ -459,7 +490,8 @@ class SceneWorld:
     outcomes that a call obtains are the parts of its result that matter. For Calculator and Solver the outcomes are the
     numbers, and for GoogleSearch the entries found. For a tool that looks at an image, the outcomes are the image and
     the objects that the tool reports. For a tool that makes an image, the outcome is this image (compared by
-    `same_picture`). A call that cannot be carried out, or finds nothing, fails and returns {"error": why}.
+    `same_picture`). A call that cannot be carried out, or finds nothing, fails and returns {"error": why}; only a count
+    of 0 is not a failure.
     """
 
     images: tuple[tuple[str, Scene], ...]

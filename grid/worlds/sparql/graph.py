@@ -73,7 +73,10 @@ class Limits:
 
 
 class KnowledgeGraph(Protocol):
-    """A graph. All methods raise SparqlError if a limit is exceeded or the graph fails."""
+    """A graph. All methods raise SparqlError if a limit is exceeded or the graph fails.
+
+    A graph on a server raises EngineError instead if the server does not answer as it should (see `EndpointGraph`).
+    """
 
     @property
     def waits(self) -> bool:
@@ -122,7 +125,7 @@ class KnowledgeGraph(Protocol):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All names by kind: `relation`, `property` (relations to literals), `input` (entities' names, and classes).
 
-        If the entities have more than 100,000 names, none of these names is included.
+        If the entities have more than 100,000 names, or the graph is on a server, none of these names is included.
         """
         ...
 
@@ -132,7 +135,10 @@ class SelectGraph(ABC):
 
     @abstractmethod
     def rows(self, query: str) -> Iterator[Row]:
-        """The rows of a SELECT. A row has its nodes in the order of the query's variables. Raises SparqlError."""
+        """The rows of a SELECT. A row has its nodes in the order of the variables; None for a variable without a value.
+
+        Raises SparqlError, also while the rows are read; EngineError if a server fails.
+        """
 
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
         """The relations that find_relation can follow from the given entities in the given direction, sorted."""
@@ -220,6 +226,7 @@ _MOMENT = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}})T([0-9]{{2}}):([0-9]{{2
 _GRAPH_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})")
 _FLOAT = re.compile(rf"{_DECIMAL.pattern}(?:[eE][+-]?[0-9]{{1,4}})?|[+-]?INF")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _PLAIN_YEAR = re.compile(r"[0-9]{4}")
 _PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _PLAIN_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
@@ -288,16 +295,17 @@ def wrong(text: str, datatype: str) -> str | None:
 def read(text: str) -> Value | None:
     """The literal that a text denotes: a number, a date, a year, `"text"` or `text^^datatype`.
 
-    None if the text is none of these. A text of four digits is a year. Datatypes are from XML Schema, written as
-    `date`, as `xsd:date` or as the full IRI.
+    None if the text is none of these. A text of four digits is a year; a month (`2008-05`) and a moment count as dates.
+    Datatypes are from XML Schema, written as `date`, as `xsd:date` or as the full IRI.
 
     Raises:
-        SparqlError: the date does not exist, the datatype is unknown, or the datatype does not allow the text.
+        SparqlError: the text is longer than MAX_CHARACTERS, the date does not exist, the datatype is unknown, or the
+            datatype does not allow the text.
     """
     if len(text) > MAX_CHARACTERS:
         raise SparqlError(f"a literal has at most {MAX_CHARACTERS:,} characters")
     body, typed, kind = text.rpartition("^^")
-    if typed:
+    if typed and not _QUOTED.fullmatch(text):
         return _of(_unquoted(body), kind.strip("<>").removeprefix(XSD).removeprefix("xsd:"))
     if len(text) > 1 and text[0] == text[-1] == '"':
         return Value(_unquoted(text))
@@ -315,7 +323,11 @@ def read(text: str) -> Value | None:
 
 
 def spoken(value: Value) -> str:
-    """A text that `read` converts back to the same literal: just the literal's text, if that is enough."""
+    """A text that `read` converts back to the same literal: just the literal's text, if that is enough.
+
+    A number may come back with another numeric datatype. `read` does not accept the text if it does not know the
+    literal's datatype.
+    """
     kind = value.datatype.removeprefix(XSD)
     if kind == "string":
         escaped = re.sub(r'(["\\])', r"\\\1", value.text)
@@ -520,7 +532,10 @@ def parts_of(*operands: Result) -> int:
 
 
 def told(graph: KnowledgeGraph, nodes: Sequence[Node]) -> str:
-    """The number of nodes and the first ten nodes, as a text: entities by id and name, values by their text."""
+    """The number of nodes and the first ten nodes, as a text: entities by id and name, values by their text.
+
+    Raises the errors of `KnowledgeGraph.names`.
+    """
     first = nodes[:SHOWN]
     names = graph.names([node.id for node in first if isinstance(node, Entity)])
     shown = ", ".join(_told(node, names) for node in first)
@@ -538,7 +553,7 @@ def _told(node: Node, names: Mapping[str, str]) -> str:
 
 
 def answer_text(found: Collection[str]) -> str:
-    """An answer's values, separated by `; `.
+    """An answer's distinct values, separated by `; `.
 
     If there are more than a thousand values, the text has the first thousand and the number of all values.
     """

@@ -116,7 +116,7 @@ class Read:
 
 
 def in_memory(*paths: Path) -> tuple[ox.Store, Read]:
-    """A store in memory with the facts from files, and the count of facts; raises DataError as `fill` does."""
+    """A store in memory with the facts from files, and the count of facts; raises the errors of `fill`."""
     store = ox.Store()
     return store, fill(store, *paths)
 
@@ -128,6 +128,7 @@ def on_disk(folder: Path, *paths: Path) -> Read:
 
     Raises:
         DataError: the folder is not empty or cannot be written to, or `fill` raises this error.
+        OSError: writing to the store fails later, for example because the disk is full.
     """
     try:
         if folder.exists() and any(folder.iterdir()):
@@ -152,11 +153,13 @@ def opened(folder: Path) -> ox.Store:
 def fill(store: ox.Store, *paths: Path) -> Read:
     """Put the facts of N-Triples or N-Quads files into a store, one per line; `.gz` is unpacked.
 
-    A line is left out and named in `remarks` in three cases: it is not a fact; it has a node without an IRI; or it has
-    a literal that is not valid for its datatype (a 13th month, for example).
+    A line is left out and counted in `skipped` (the first thousand such lines are named in `remarks`) in four cases: it
+    cannot be parsed; it has more than MAX_LINE_BYTES bytes; it has a node without an IRI; or it has a literal that is
+    not valid for its datatype (a 13th month, for example). Empty lines and comments are not counted.
 
     Raises:
         DataError: a file cannot be read, or the files are too large once unpacked.
+        OSError: the store cannot be written to.
     """
     read = Read()
     store.bulk_extend(_Files(paths, read).quads())
@@ -208,15 +211,13 @@ class _Files:
     def _lines(self, path: Path, file: _Lines) -> Iterator[tuple[int, bytes]]:
         """The lines that are not too long, each with its number (from 1)."""
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
-            size = len(line)
-            if size > MAX_LINE_BYTES:
+            self._count(path, len(line))
+            if len(line) > MAX_LINE_BYTES:
                 while line and not line.endswith(b"\n"):
                     line = file.readline(MAX_LINE_BYTES + 1)
-                    size += len(line)
                     self._count(path, len(line))
                 self._read.leave_out(path, number, f"the line has more than {MAX_LINE_BYTES:,} bytes")
             else:
-                self._count(path, size)
                 yield number, line
 
     def _count(self, path: Path, size: int) -> None:

@@ -337,7 +337,8 @@ class _Patterns:
     def whole(self, expression: Expression, variable: str) -> str:
         """The pattern for a variable, with filters that exclude named entities and the values of variables on the path.
 
-        If the expression is only an entity, there are no filters.
+        If the expression may denote literals, a further filter excludes texts in languages other than English. If the
+        expression is only an entity, there are no filters.
         """
         own = _Patterns(self._dialect, self._numbers, self._solved)
         found = own.of(expression, variable)

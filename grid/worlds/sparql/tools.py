@@ -94,7 +94,7 @@ def names(ids: Iterable[str]) -> str:
 
 
 def named(text: str) -> str:
-    """The query for the entities `?x` that have a given name."""
+    """The query for the entities `?x` that have a given name, without a language or with the language `en`."""
     plain = literal(Value(text)).rpartition("^^")[0]
     return f"SELECT DISTINCT ?x WHERE {{ VALUES ?n {{ {plain} {plain}@en }} ?x {iri(NAME)} ?n . }}"
 
@@ -105,7 +105,7 @@ def types(ids: Iterable[str]) -> str:
 
 
 def known(identity: str) -> str:
-    """The query that returns a row if the graph has a fact about an entity."""
+    """The query that returns a row if the graph has a fact with an entity or a class as its subject or its object."""
     return f"SELECT ?p WHERE {{ {{ {iri(identity)} ?p ?o }} UNION {{ ?s ?p {iri(identity)} }} }} LIMIT 1"
 
 
@@ -115,7 +115,10 @@ def leading_to(ids: Iterable[str], most: int) -> str:
 
 
 def leading_from(ids: Iterable[str], most: int, *, literals: bool = False) -> str:
-    """The query for the relations `?r` that lead from entities (only to literals, if `literals` is set)."""
+    """The query for the relations `?r` that lead from entities (only to literals, if `literals` is set).
+
+    At most `most` facts are read.
+    """
     only = " FILTER(isLiteral(?o))" if literals else ""
     return _relations(f"{_among('?x', ids)} ?x ?r ?o .{only}", most)
 

@@ -94,7 +94,8 @@ class SparqlWorld:
     A successful call returns {"result": "$n", "value": ...}. Results are numbered from 0, and `$n` refers to result n
     in later calls; `value` gives the number of the result's members and names the first ten. As in the paper, a call
     represents a whole expression, which is built from the calls whose results it uses. A call fails if its expression
-    denotes nothing or its arguments do not fit. A failed call returns {"error": why} and leaves no result.
+    denotes nothing, its arguments do not fit, or it exceeds a limit. A failed call returns {"error": why} and leaves no
+    result.
 
     If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
     semicolon and a space. After a successful `finish`, the answer does not change. If `answered` is false, the latest
@@ -126,7 +127,7 @@ class SparqlWorld:
         return _START
 
     async def apply(self, state: State, call: ToolCall) -> tuple[SparqlState, Observation]:
-        """Run one call; any fault of the call is described in the observation's `error`."""
+        """Run one call; the observation's `error` describes any fault of the call. EngineError if a server fails."""
         before = own_state(state, SparqlState)
         results = before.results
         try:
@@ -144,7 +145,8 @@ class SparqlWorld:
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """The names that a call expects: names in the graph's schema, and names of the graph's entities.
 
-        The candidates for a relation are the relations of the entities given to the call.
+        The candidates for a relation are the relations of the entities given to the call; if it is given none, all
+        relations to literals. The result is empty if the graph raises SparqlError; an EngineError is not caught.
         """
         results = own_state(state, SparqlState).results
         try:
@@ -195,7 +197,7 @@ class SparqlWorld:
     def _unknown(self, words: Mapping[str, str]) -> str | None:
         """The message that a call's relation is not in the graph.
 
-        None if the relation is in the graph, or if the graph cannot list its relations.
+        None if the call has no relation, its relation is in the graph, or the graph cannot list its relations.
         """
         for name in filter(words.__contains__, RELATIONS):
             known = self.graph.vocabularies["relation"]
@@ -224,10 +226,11 @@ def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str
 def expected(
     graph: KnowledgeGraph, mentions: Mapping[str, str], tool: str, words: Mapping[str, str], given: Mapping[str, Result]
 ) -> dict[str, Expected]:
-    """The names that a call expects, for each parameter.
+    """The names that a call expects, for each parameter; empty if no parameter takes a name.
 
     Raises:
         SparqlError: a limit is exceeded, the graph fails, or `input_value` is an invalid literal.
+        EngineError: the graph's server fails.
     """
     if tool == tools.EXTRACT:
         return _input(graph, mentions, words["input_value"])
@@ -256,7 +259,7 @@ def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dic
 
 def _of(graph: KnowledgeGraph, parameter: str, here: Sequence[str]) -> dict[str, Expected]:
     vocabulary = graph.vocabularies["relation"]
-    if not all(name in vocabulary for name in here):  # the graph does not list its relations
+    if not all(name in vocabulary for name in here):  # the graph does not list all of them
         vocabulary = Vocabulary(vocabulary.noun, here)
     return {parameter: Expected(vocabulary, here)}
 
@@ -273,7 +276,9 @@ def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> En
     """The first of these meanings that fits: mention, number or date, entity's id or name, class, other literal.
 
     Raises:
-        SparqlError: the text has none of these meanings, several entities have the name, or the date does not exist.
+        SparqlError: the text has none of these meanings, is empty or too long, or is an invalid literal (a date that
+            does not exist, for example); several entities have the name; or the graph fails.
+        EngineError: the graph's server fails.
     """
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
@@ -406,10 +411,10 @@ class _TryAgainError(Exception):
 class EndpointGraph(SelectGraph):
     """A graph on a server. Only SELECT queries are sent, and only JSON is accepted.
 
-    If a query has too many rows, or takes too much time at the server, a SparqlError is raised, which counts as the
-    query's result. If the server cannot be reached, hangs, or answers with anything but SPARQL's JSON, an EngineError
-    is raised. If such a failure may be temporary, the query is sent again, and the error is raised only after the last
-    attempt.
+    If a query has too many rows or bytes, takes too much time at the server, or is refused with the status 400, a
+    SparqlError is raised, which counts as the query's result. If the server cannot be reached, hangs, or answers with
+    anything but SPARQL's JSON, an EngineError is raised. If such a failure may be temporary, the query is sent again,
+    and the error is raised only after the last attempt.
 
     Args:
         url: the endpoint's URL, without a user and password.
@@ -420,7 +425,7 @@ class EndpointGraph(SelectGraph):
         key: the config key that error messages name.
 
     Raises:
-        ConfigError: `url` is not a URL, or contains a password.
+        ConfigError: `url` is not a URL of http or https, or has a user, a password, a query or a fragment.
     """
 
     waits = True
@@ -489,10 +494,11 @@ class EndpointGraph(SelectGraph):
         raise self._broken(f"{last} (tried {self._tries} times)")
 
     def _once(self, query: str) -> tuple[Mapping[str, str], Any]:
+        client = self._http  # before the import, because its error says how to install httpx
         import httpx
 
         try:
-            status, headers, body = self._exchange(query)
+            status, headers, body = self._exchange(client, query)
         except httpx.TimeoutException:
             raise _TryAgainError(f"no answer within {self.limits.seconds + _GRACE:g} s") from None
         except httpx.HTTPError as error:
@@ -511,10 +517,10 @@ class EndpointGraph(SelectGraph):
             raise SparqlError(f"the endpoint does not take the query: {said}")
         raise self._broken(f"HTTP {status}: {said}")
 
-    def _exchange(self, query: str) -> tuple[int, Mapping[str, str], bytes]:
+    def _exchange(self, client: httpx.Client, query: str) -> tuple[int, Mapping[str, str], bytes]:
         """The status, the headers (their names are case-insensitive) and the body.
 
-        Raises SparqlError if the body is too large.
+        Raises SparqlError if the body is too large, and httpx's errors.
         """
         import httpx
 
@@ -525,7 +531,7 @@ class EndpointGraph(SelectGraph):
             fields["default-graph-uri"] = self._name
         if self._dialect == "virtuoso":
             fields["timeout"] = str(int(self.limits.seconds * 1000))
-        with self._http.stream("POST", self.url, data=fields) as response:
+        with client.stream("POST", self.url, data=fields) as response:
             for part in response.iter_raw():
                 data += part
                 if len(data) > MAX_BYTES:

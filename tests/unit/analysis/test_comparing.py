@@ -48,6 +48,20 @@ def test_models_are_paired_over_the_cases_that_both_have(tmp_path: Path) -> None
         assert entry["success_low"] == pytest.approx(paired["success_low"][planner]), "as planners are compared"
 
 
+def test_a_table_of_models_names_whom_each_is_compared_with() -> None:
+    both = [row("react", 0, 0, 1.0) | {"model": model} for model in ("a", "b", "c")]
+    later = [row("cot", 0, 0, 1.0) | {"model": model} for model in ("b", "c")]
+    for rows, minus in ((both, None), ([*both, *later], {"react": "a", "cot": "b"})):
+        paired = rates.corrected(rates.paired_models(rates.by_case(pd.DataFrame(rows)).rows))
+        table = rates.models_table(paired, "SELECT 1")
+        assert ("difference from a with" in table.title) == (minus is None)
+        assert ("minus" in table.figures) == (minus is not None)
+        if minus:
+            planner, against = table.labels.index("planner"), len(table.labels) + table.figures.index("minus")
+            found = {texts[planner]: texts[against] for texts in table.rows}
+            assert {name: found[name] for name in minus} == minus
+
+
 def test_all_planners_are_those_that_have_a_case_with_both_models() -> None:
     values = [("large", "react", 0, 1.0), ("small", "react", 0, 0.0), ("large", "cot", 0, 0.0),
               ("small", "cot", 0, 0.0), ("large", "egb", 0, 1.0),
@@ -180,6 +194,19 @@ def test_numbers_of_many_values_are_binned_and_texts_of_many_refused() -> None:
         AnalysisError, match="by=case_id: the column has 40 different texts, but a table shows at most 24"
     ):
         by_value.by_value(rows, "case_id")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[12340, 12341, 12345], list(range(100_000, 100_060)), [0, 1], [1e6 + case / 1000 for case in range(5)]],
+)
+def test_numbers_that_are_almost_equal_are_written_as_different_ones(values: list[float]) -> None:
+    found = by_value._binned(pd.Series(values), "input_tokens")
+    assert len(found.cat.categories) == min(len(values), 5)
+    assert found.notna().all()
+    assert found.is_monotonic_increasing, "bins in the order of the numbers"
+    if len(values) <= 5:
+        assert [float(text) for text in found] == values
 
 
 @pytest.mark.long

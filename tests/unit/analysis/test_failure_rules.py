@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.tables.failure_cells import Cell, Reference, Taken, Wanted, same_content
+from analysis.tables.failure_cells import NOTHING, Cell, Reference, Taken, Wanted, asked_for, same_content
 from analysis.tables.failure_rules import faults, primary
 
 
@@ -64,6 +64,30 @@ def test_without_a_reference_only_the_end_is_told() -> None:
     assert faults(Cell(nothing, [Taken(0, "0", None)]))[0].kind == "unreadable"
     mixed = [taken(0, "find"), Taken(1, "1", None), taken(2, "find"), taken(3, "find")]
     assert faults(Cell(nothing, mixed))[0].kind == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("told", "kind", "detail"),
+    [
+        ({"behaviour": "retry"}, "wrong_tool", "calls the broken tool again"),
+        ({"behaviour": "refuse"}, "gave_up", "refused"),
+        ({"behaviour": "other"}, "unknown", "does not call the replacement"),
+        ({"behaviour": "other", "budget_reached": "steps"}, "budget", "steps"),
+        ({"plan_errors": ["E2"]}, "missing_call", "a wanted fact (E2)"),
+    ],
+)
+def test_what_the_scorer_told_needs_no_reference(told: dict[str, Any], kind: str, detail: str) -> None:
+    found = faults(Cell(NOTHING, [taken(0, "find")], **told))
+    assert [(fault.kind, fault.detail) for fault in found] == [(kind, detail)]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "first", "part"), [(2, "3", "34"), (9, "3", "3456"), (None, "3", "0123456"), (2, None, "0123456"),
+                                   (2, "7", "0123456")]
+)  # fmt: skip
+def test_a_prediction_begins_at_its_first_decision(horizon: int | None, first: str | None, part: str) -> None:
+    ids = list("0123456")
+    assert ids[asked_for(ids, horizon, first)] == list(part)
 
 
 def test_calls_of_one_answer_need_not_stand_at_their_substeps() -> None:

@@ -204,6 +204,25 @@ def test_a_right_path_has_no_fault(cases: Callable[[str], list[Problem]], tmp_pa
     assert {tuple(row["failures"]) for row in found.values()} == {("unknown",)}
 
 
+def test_calls_made_before_a_case_began_are_no_faults(tmp_path: Path) -> None:
+    """Step-wise cases: of the reference only the calls that were asked for count."""
+    found = [one for one in problems("apb_synthetic", None, 40) if one.case.done]
+    made, places = {}, {}
+    for number, problem in enumerate(found):
+        right = right_calls(problem)
+        assert len(right) == problem.case.decisions
+        made[f"{number:03}"] = Made(problem, right, "apb_synthetic", forced=True)
+        for place in range(len(right)):
+            calls = another_tool(right, place, problem, random.Random(number))
+            if calls is not None:
+                cell = f"{number:03}-{place}"
+                made[cell], places[cell] = Made(problem, calls, "apb_synthetic", forced=True), place
+    rows = told(tmp_path, made)
+    assert {row["failure"] for cell, row in rows.items() if cell not in places} == {"unknown"}
+    wrong = {cell: (rows[cell]["failure"], rows[cell]["failure_step"]) for cell in places}
+    assert wrong == {cell: ("wrong_tool", place) for cell, place in places.items()}
+
+
 def test_a_call_too_many_is_the_class_only_where_nothing_else_is_wrong(
     cases: Callable[[str], list[Problem]], tmp_path: Path
 ) -> None:

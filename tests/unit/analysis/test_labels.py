@@ -7,12 +7,15 @@ import json
 from pathlib import Path
 
 import duckdb
+import pandas as pd
+import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from analysis.load import episodes
+from analysis.load import episodes, queries
 from analysis.report import print_report
 from grid import store
+from tests.support import searched
 from tests.unit.analysis.test_tables import NOON, row
 
 
@@ -81,3 +84,42 @@ def test_a_judge_is_named_where_a_model_has_several(
     ]
     store.write(tmp_path, {"episodes": rows})
     assert sorted(episodes(tmp_path)["planner"]) == labels
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ([{}, {"planner": "sh"}], {"fh", "sh"}),
+        ([{}, {"planner": "react", "retriever": "dense"}], {"fh / bm25", "react / dense"}),
+        ([{}, {"planner": "react", "retriever": "dense"}, {"planner": "sh", "retriever": None, "pool": None}],
+         {"fh / bm25", "react / dense", "sh"}),
+        ([{"judge": "small"}, {"judge": "large"}], {"fh / judge large", "fh / judge small"}),
+        ([{"config": '{"seed": 1}'}, {"config": '{"seed": 2}'}], {"fh (seed=1)", "fh (seed=2)"}),
+        ([{"code": None}, {"code": None}], {"fh #id-0-te-1", "fh #id-1-te-1"}),
+        ([{"dataset_version": None}, {"dataset_version": None}], {"fh #id-0-", "fh #id-1-"}),
+        ([{"planner": r"fh[at=http\://a]"}, {}], {"fh[at=http://a]", "fh"}),
+        ([{"model": "api[model=a,url=x]"}, {"model": "api[model=a,url=x]", "retriever": "dense"}],
+         {"fh / bm25", "fh / dense"}),
+    ],
+)  # fmt: skip
+def test_a_selection_and_a_query_have_the_labels_of_the_whole_folder(
+    tmp_path: Path, settings: list[dict[str, str | None]], labels: set[str]
+) -> None:
+    rows = [
+        searched.episode("fh", place, True, setting_id=f"id-{place}")
+        | {"cell_id": str(place), "cell_key": str(place)}
+        | own
+        for place, own in enumerate(settings)
+    ]
+    store.write(tmp_path, {"episodes": rows})
+    whole = {case: (planner, model) for case, planner, model in _labels_of(episodes(tmp_path))}
+    assert {planner for planner, _ in whole.values()} == labels
+    asked = duckdb.connect().execute(queries.of_files(tmp_path, "SELECT case_id, planner, model FROM e"))
+    assert {case: (planner, model) for case, planner, model in asked.fetchall()} == whole
+    for case, told in whole.items():
+        ((_, *own),) = _labels_of(episodes(tmp_path, where=pc.field("case_id") == case))
+        assert tuple(own) == told
+
+
+def _labels_of(frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    return list(frame[["case_id", "planner", "model"]].astype(str).itertuples(index=False, name=None))

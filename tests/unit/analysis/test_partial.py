@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from analysis.load import partial
+from analysis.load import episodes, partial
+from analysis.tables import rates
+from grid import store
+from tests.support import searched
 
 SETTING = {"model": "m", "dataset": "d", "robustness": "none", "planner": "react"}
 
@@ -41,3 +46,22 @@ def test_half_of_the_cells_ended_by_a_budget_is_no_warning_and_more_is(stopped: 
         "result that they had by then"
     )
     assert lines == [said] * warned
+
+
+@pytest.mark.parametrize("waiting", [["second-one"], ["second-one", "third-one"], ["second-one", "second-two"]])
+def test_settings_without_cells_are_told_apart_from_all_with_their_labels(tmp_path: Path, waiting: list[str]) -> None:
+    """As of a planner with several retrievers, of which the first has run: the record has none of these."""
+    cells = [searched.episode("react", case, True, setting_id="first") for case in range(3)]
+    searched.write(tmp_path, cells)
+    labels = {"model": "tiny", "dataset": "slate", "robustness": "none", "planner": "react"}
+    asked: dict[str, store.PlannedSetting] = {
+        name: {**labels, "cells": 5}  # type: ignore[typeddict-item]
+        for name in ["first", *waiting]
+    }
+    store.record_run(tmp_path, None, asked)
+    found = episodes(tmp_path)
+    plan = partial.planned(tmp_path, found)
+    assert plan["planner"].tolist() == ["react", *(f"react #{name[:6]}" for name in waiting)]
+    assert partial.with_planned(rates.results(found), plan)["planned"].tolist() == [5]
+    (line,) = partial.lines(plan)
+    assert "react on slate (none): 3 of 5 cells; react #second on slate (none): 0 of 5 cells" in line

@@ -50,7 +50,7 @@ def test_a_column_is_what_a_run_with_that_budget_returns(planner: str, tmp_path:
         for calls in (32, 64, 200)
     }
     names = ["model", "dataset", "robustness", "planner", "cell_id", "case_id", "cluster", "success", "llm_calls"]
-    names += ["forward_passes", "judge_calls", "judge_passes"]
+    names += ["forward_passes", "judge_calls", "judge_passes", "critic_calls", "critic_passes"]
     whole = pd.DataFrame({name: [row[name] for row in found[200]["episodes"]] for name in names})
     whole = whole.assign(asked=False, most_calls=200)
     at = search.at_limits(whole, pa.Table.from_pylist(found[200]["improvements"]), (32, 64)).rows

@@ -22,6 +22,7 @@ from analysis.stats.latent import (
     covariances,
     fitted,
     planted,
+    probit,
 )
 from analysis.stats.power import Wanted, differences, doubts, endless, needed, rejected, rows, settling, simulated
 from tests.studies import power_designs as power
@@ -188,6 +189,19 @@ def test_where_nothing_can_be_said_of_what_settles_a_difference() -> None:
     even = [[float(case % 2), float(case // 2 % 2)] for case in range(4_000)]
     assert told(list(range(4_001)), [*even, [0, 1]]) == np.inf, "more than anybody runs"
     assert told(list(range(20)), [[0, float(case < 3)] for case in range(20)]) > 20, "a reference that never succeeds"
+
+
+def test_cases_beyond_those_there_are_have_the_power_after_the_correction_by_simulation() -> None:
+    """Rare successes: the formula says too few cases, of those that there are and of those that there are not."""
+    latent, rates, wanted = planted(2.0, 1.0, 0.3), (0.02, 0.08), Wanted(0.06, 0.8, 0.05, [1], 200, 0)
+    (row,) = rows(latent, rates[0], endless([4] * 5, 120), wanted, None, None)
+    assert row.beyond is not None
+    plain = Design(latent, rates, 1, 0.05, endless([4], MOST))
+    corrected = Design(latent, rates, 1, 0.05, endless([4], MOST))
+    corrected.shift = probit(row.claim.power) - probit(plain.claim(120).power)
+    assert corrected.shift < -0.01
+    assert corrected.claim(row.beyond - 1).power < 0.8 <= corrected.claim(row.beyond).power
+    assert row.beyond > needed(plain, 0.8).cases
 
 
 def test_more_cases_of_the_same_clusters_do_not_always_do() -> None:

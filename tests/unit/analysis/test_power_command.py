@@ -134,6 +134,11 @@ def test_a_question_that_cannot_be(name: str, run: Run) -> None:
     refused(run(*arguments), told)
 
 
+def test_a_pilot_without_episodes_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "episodes").mkdir()
+    refused(run(tmp_path, "--difference", "5"), "a pilot needs episodes, and there are none yet")
+
+
 def refused(ended: Said, told: str) -> None:
     """One line, and exit status 2."""
     assert (ended.status, ended.out) == (2, "")

@@ -79,6 +79,18 @@ def test_a_folder_that_is_none(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [["--follow"], ["--analysis=x"], ["--wide"], ["--metric=x"], ["--papers"], ["--by=depth"], ["--figures=x"]],
+)
+def test_an_option_that_a_comparison_would_ignore_is_refused(
+    option: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["report.py", "one", "other", *option])
+    assert report.main() == 2
+    assert capsys.readouterr().err.startswith(f"error: {option[0].partition('=')[0]} works for only one sweep")
+
+
 def followed(folder: Path) -> str:
     shown = io.StringIO()
     report.follow(folder, Console(file=shown, width=200))

@@ -34,9 +34,11 @@ def rows_of(query: str) -> pd.DataFrame:
 
 def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Path) -> None:
     judge: dict[str, Any] = {"judge_input_tokens": 500, "judge_output_tokens": 40, "judge_calls": 3, "judge_passes": 1}
+    critic = {name.replace("judge", "critic"): count for name, count in judge.items()}
     write(
         tmp_path,
         [episode("react", case, case < 2, trial) for case in range(8) for trial in range(2)]
+        + [episode("plan_first", case, False, **critic, evaluator_calls=9) for case in range(8)]
         + [
             episode("mcts", case, case != 7, trial, n_nodes=9, **judge, budget_reached="steps" if case < 2 else None)
             for case in range(8)
@@ -46,6 +48,8 @@ def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Pa
     found = by_planner(search_cells.compared(search_cells.cases(only(tmp_path)).rows))
     assert [found["react"][cost] for cost in search_cells.COSTS] == [1010.0, 4.0, 8.0, 2.0]
     assert [found["mcts"][cost] for cost in search_cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
+    refined = found.pop("plan_first")
+    assert [refined[cost] for cost in search_cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
     told = {planner: (row["success"], row["stopped_steps"], row["clusters"]) for planner, row in found.items()}
     assert told == {"mcts": (7 / 8, 0.25, 4), "react": (2 / 8, 0.0, 4)}
     assert found["react"]["success_low"] < 0.25 < found["react"]["success_high"]

@@ -22,7 +22,7 @@ pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient
 
-from analysis.viewer import addresses
+from analysis.viewer import addresses, episodes, runs
 from analysis.viewer.addresses import OTHER, UNKNOWN, Filters, reference_of
 from analysis.viewer.app import app
 from analysis.viewer.index import Index
@@ -331,6 +331,18 @@ def test_an_episode_stands_beside_its_reference(root: Path) -> None:
     assert "branch 1" in texts(viewer.get("/episode?cell=react-0-1&first=0").text)
 
 
+def test_a_reference_begins_and_ends_where_its_prediction_does(tmp_path: Path) -> None:
+    """Three calls were made before the case began, and two more were asked for."""
+    calls = [{"substep_id": str(place), "tool": f"tool_{place}", "arguments": "{}"} for place in range(7)]
+    row = viewed.episode("react", 0, 0, horizon_k=2)
+    step = {"cell_id": row["cell_id"], "attempt_id": "a0", "branch": 0, "step": 0, "on_path": True, "substep_id": "3"}
+    case = {"digest": row["case_digest"], "case_id": row["case_id"], "calls": calls, "followed": False}
+    store.write(tmp_path, {"episodes": [row], "steps": [step | {"chosen_tool": "tool_3"}], "cases": [case]})
+    page = episodes.page(Index(tmp_path), row["cell_id"], None)
+    assert page is not None
+    assert [call["substep_id"] for call in page.missed] == ["4"]
+
+
 def test_previous_and_next_follow_the_filters(root: Path) -> None:
     viewer = client(root)
     html = viewer.get("/episode?cell=react-2-0&planner=react&outcome=unresolved&sort=id").text
@@ -554,6 +566,24 @@ def test_elsewhere_a_token_opens_it_once_and_a_cookie_then(root: Path) -> None:
 
 def test_nothing_can_be_sent_to_it(root: Path) -> None:
     assert client(root).post("/", data={"a": "b"}).status_code == 405
+
+
+def test_files_that_arrive_while_others_are_read_are_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(root: Path) -> Index:
+        found = Index(root)
+        if len(found.of_place(found.places[0])) < 2:
+            store.write(root, {"episodes": [viewed.episode("egb_logits", 0, 0)]})
+        return found
+
+    monkeypatch.setattr(runs, "Index", slowly)
+    monkeypatch.setattr(runs, "_LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(runs, "_AT_ONCE_SECONDS", float("inf"))
+    store.write(tmp_path, {"episodes": [viewed.episode("react", 0, 0)]})
+    run = Run(tmp_path)
+    assert [len(run.index().settings) for _ in range(3)] == [1, 2, 2]
+    assert run.index() is run.index(), "nothing has arrived since"
 
 
 def test_an_index_without_episodes(tmp_path: Path) -> None:

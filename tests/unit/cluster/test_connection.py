@@ -322,6 +322,26 @@ def test_a_process_is_as_it_was(works: bool, monkeypatch: pytest.MonkeyPatch, tm
     assert not (tmp_path / ".ray").exists()
 
 
+def test_a_watcher_waits_until_ray_has_been_shut_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Else a driver that is killed in between leaves Ray's processes behind."""
+    order: list[str] = []
+
+    @contextmanager
+    def watched(session: Path) -> Iterator[None]:
+        order.append("watched")
+        yield
+        order.append("over")
+
+    session = {"session_dir": str(tmp_path)}
+    monkeypatch.setattr(ray, "init", lambda **how: SimpleNamespace(dashboard_url="", address_info=session))
+    monkeypatch.setattr(ray, "shutdown", lambda: order.append("shut down"))
+    monkeypatch.setattr(connection, "watched", watched)
+    monkeypatch.setattr(connection, "own_folder", lambda: tmp_path)
+    connect(ClusterConfig(kind="local"))
+    disconnect()
+    assert order == ["watched", "shut down", "over"]
+
+
 def test_one_token_serves_all_sweeps_of_a_user(tmp_path: Path) -> None:
     first = connection._guarded(tmp_path), (tmp_path / "token").read_text()
     del os.environ["RAY_AUTH_TOKEN_PATH"]

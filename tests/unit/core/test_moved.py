@@ -130,10 +130,17 @@ TABLE = {"grid.a.base": "grid.core.thing", "grid.types": "grid.core.types"}
         ("# grid/types.py, grid.types_of, my.grid.types\n", "# grid/core/types.py, grid.types_of, my.grid.types\n"),
         ("from grid.types import (\n    X,\n    Y,\n)\n", "from grid.core.types import (\n    X,\n    Y,\n)\n"),
         ("'grid.types.Usage'\n", "'grid.core.types.Usage'\n"),
+        ("from grid.a import base; x = 1  # kept\n", "from grid.core import thing as base; x = 1  # kept\n"),
+        ("é = 1; from grid.a import base, b; from grid import types\n",
+         "é = 1; from grid.a import b; from grid.core import thing as base; from grid.core import types\n"),
+        ("\tfrom grid.a import base, b  # é\n", "\tfrom grid.a import b\n\tfrom grid.core import thing as base  # é\n"),
+        ("from grid.a import (  # one\n    base,  # two\n    b,\n)  # three\n",
+         "# one\n# two\nfrom grid.a import b\nfrom grid.core import thing as base  # three\n"),
+        ("x = 1; from grid.a import (base,  # kept\n)\n", "x = 1; from grid.a import (base,  # kept\n)\n"),
     ],
 )  # fmt: skip
 def test_names_are_rewritten(before: str, after: str) -> None:
-    text = f"if x:\n{before}" if before.startswith(" ") else before
+    text = f"if x:\n{before}" if before[0].isspace() else before
     assert renamed(text, python=True, moved=TABLE) == text.replace(before, after)
     assert renamed(after, python=True, moved=TABLE) == after
 

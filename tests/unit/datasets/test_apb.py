@@ -65,6 +65,13 @@ def test_every_task_is_told_from_what_its_record_holds(make: Make) -> None:
     assert found["5"].n_extraneous == 1
 
 
+@pytest.mark.parametrize("whole", [None, "", 0, -1, -1.0, "0", "-1", " -1 "])
+def test_a_whole_plan_is_told_by_no_horizon_or_by_zero_or_minus_one(make: Make, whole: Any) -> None:
+    data = make(row("1", prediction_horizon=whole))
+    assert not data.skipped
+    assert [problem.kind and problem.kind.task_family for problem in problems(data).values()] == ["holistic"]
+
+
 def test_a_case_is_what_a_planner_may_know(make: Make) -> None:
     found = problems(make())
     assert found["1"].case.query == "What is the postage for order AB-1?"
@@ -159,6 +166,7 @@ def test_no_prompt_of_a_planner_has_a_leak(tmp_path: Path, planner: str) -> None
         (row("2", extraneous_tool_names_json=["ghost"]), "an extraneous tool is not in the record's list of tools"),
         (row("2", extraneous_tool_names_json="{}"), "not a list of names"),
         (stepwise("2", prediction_horizon=99), "not a whole number from 1 to 8"),
+        (stepwise("2", prediction_horizon="-2"), "not a whole number from 1 to 8"),
         (stepwise("2", prediction_horizon=None), "a prefix but no prediction_horizon"),
         (stepwise("2", trajectory_prefix_json=[{"role": "tool", "content": "x"}]), "an outcome without a call"),
         (stepwise("2", broken_tool_name="find_parcel", replacement_tool_json=None), "a tool is not an object"),

@@ -139,6 +139,8 @@ def test_a_template_that_has_no_such_slot_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no input 2"):
         fill("{2}", random.Random(0), ["a"])
     assert possibilities("{n:1-9}{w:a|b}{x1}") == 9 * 2 * 16
+    for template in ("{m:1-1}", "{m:0-1}", "{n:3-5}"):
+        assert possibilities(template) == len({fill(template, random.Random(seed)) for seed in range(2_000)})
 
 
 def test_a_value_depends_on_function_and_inputs_alone() -> None:

@@ -95,6 +95,13 @@ def test_functions_that_are_held_back_come_with_a_message_and_a_missing_paramete
     assert [*missing.reference.calls.values()][2:4] == [None, None]
 
 
+@pytest.mark.parametrize("empty", [0, 1, 2, 3])
+def test_turns_are_parted_even_if_the_first_have_no_calls(empty: int) -> None:
+    gold = [*[[]] * empty, *[["ls()", "ls()"]] * (3 - empty)]
+    calls = case_of("multi_turn_base", 0, ground_truth=gold).reference.calls.values()
+    assert [one and one.tool for one in calls] == ([None] * empty + ["ls", "ls", None] * (3 - empty))[:-1]
+
+
 def test_arguments_without_a_name_are_in_the_order_of_the_class_not_of_the_document() -> None:
     found = case_of("multi_turn_base", 2)
     assert found.reference.calls["0"] == call(

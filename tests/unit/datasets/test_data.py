@@ -159,8 +159,12 @@ def test_calls_that_no_tool_takes_are_told(changes: dict[str, Any], wanted: list
     assert all(line.startswith(begun) for line, begun in zip(found, wanted, strict=True))
 
 
-def test_its_own_words_come_beside_ours(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(lab, {"mylab/datasets/stats.py": STATS})
+@pytest.mark.parametrize("module", ["mylab.datasets.desk", "mylab.datasets", "mylab"])
+def test_its_own_words_come_beside_ours(lab: Path, capsys: pytest.CaptureFixture[str], module: str) -> None:
+    folder = lab / "mylab" if module == "mylab" else lab / "mylab/datasets"
+    (lab / "mylab/datasets/desk.py").replace(folder / ("desk.py" if module.endswith("desk") else "__init__.py"))
+    file = f"_target_: {module}.Desk\npath: {lab}/mylab/datasets/desk.jsonl\norder: file\n"
+    write(lab, {"mylab/conf/dataset/desk.yaml": file, f"{folder}/stats.py": STATS})
     with standing_in(lab):
         status, text = said(capsys, "--plugin", "mylab", "desk", "--stats", "--check")
     assert status == 1

@@ -113,6 +113,10 @@ def test_training_questions_come_from_their_own_file_and_are_no_tests(tmp_path: 
     assert sorted(dataset.case_ids()) == [f"{number}_test" for number in range(4)]
     assert [one.id for one in dataset.trainings] == [f"{number}_test" for number in range(4, 9)]
     assert [skip.reason for skip in dataset.skipped] == ["a test question has the same S-expression"] * 2
+    assert isinstance(dataset.source, Witnessed)
+    table = Report(dataset, dataset.source).questions()
+    counts = dict(zip(*(column.cells for column in reversed(table.columns)), strict=True))
+    assert (counts["cannot be read"], counts["have the S-expression of another question"]) == ("0", "2")
     above = AgentBenchKG(path=str(tmp_path))
     assert above.case_ids() == dataset.case_ids()
     assert above.version == dataset.version

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from grid.datasets.freebase.facts import Fact, Facts, Node, Watch, denoted, is_open
+from grid.datasets.freebase.facts import Fact, Facts, Node, Watch, compares, denoted, is_open
 from grid.datasets.freebase.shards import name_of, parts_of
 from grid.worlds.sparql.queries import (
+    SIGNS,
     TYPE,
     XSD,
     Arg,
@@ -87,6 +88,12 @@ def test_denotations_equal_those_of_the_independent_evaluator() -> None:
         assert texts(found) == {thing if isinstance(thing, str) else thing.text for thing in wanted}, expression
         several += len(found) > 1
     assert several > 300
+
+
+def test_what_is_no_number_compares_with_nothing() -> None:
+    five, wrong = Value("5", f"{XSD}integer"), Value("abc", f"{XSD}integer")
+    assert [sign for sign in SIGNS if compares(five, sign, five)] == ["le", "ge"]
+    assert not any(compares(*pair) for sign in SIGNS for pair in ((wrong, sign, five), (five, sign, wrong)))
 
 
 def test_what_is_not_watched_changes_nothing() -> None:

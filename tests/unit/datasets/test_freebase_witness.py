@@ -113,6 +113,27 @@ def test_questions_that_break_one_another_stand_apart(schema: Ontology) -> None:
             assert texts(found) == {answer.value for answer in one.answers}
 
 
+def test_a_question_that_one_graph_cannot_hold_goes_into_a_later_or_new_graph(schema: Ontology) -> None:
+    forms = [f"({sign} film.film.runtime {limit}^^{XSD}integer)" for sign, limit in (("lt", 5), ("gt", 10), ("ge", 10))]
+    some = [question(form, "m.0f1a") for form in forms]
+    literals, numbers = Literals(schema.roles, [one.expression for one in some]), iter(range(1000))
+    shards, left_out = spread(some, lambda number: Shard(schema, literals, lambda: f"inner:{next(numbers)}", number))
+    assert left_out == {}
+    assert [[one.form for one in shard.questions] for shard in shards] == [forms[:1], forms[1:]]
+
+
+@pytest.mark.parametrize("mode", ["ARGMAX", "ARGMIN"])
+def test_numbers_and_dates_of_one_relation_do_no_harm(schema: Ontology, mode: str) -> None:
+    values = {"m.0f1a": f"5^^{XSD}integer", "m.0f2b": f"2003-01-01^^{XSD}date"}
+    some = [question(f"(AND film.film (JOIN film.film.runtime {value}))", one) for one, value in values.items()]
+    some.append(question(f"({mode} (JOIN film.film.directed_by m.0ada) film.film.runtime)", *values))
+    some.append(question(f"({mode} film.film film.film.runtime)", "m.0f1a"))
+    literals, numbers = Literals(schema.roles, [one.expression for one in some]), iter(range(1000))
+    shards, left_out = spread(some, lambda number: Shard(schema, literals, lambda: f"inner:{next(numbers)}", number))
+    assert left_out == {}
+    assert sum(len(shard.questions) for shard in shards) == len(some)
+
+
 def test_a_question_that_would_break_others_leaves_nothing_behind(schema: Ontology) -> None:
     shard = shard_of(schema, question("(JOIN film.film.directed_by m.0ada)", "m.0f1a"))
     before, sets = list(shard.facts), dict(shard.planter.sets)

@@ -109,6 +109,17 @@ def test_the_number_of_bridge_questions_is_uniform() -> None:
     assert single == {BRIDGE: 50, COMPARISON: 50}
 
 
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 2**32))
+def test_an_odd_number_of_single_questions_is_the_even_number_and_any_other(
+    bridges: int, comparisons: int, half: int, seed: int
+) -> None:
+    parts = pool(bridges, comparisons)
+    even, odd = (draw(parts, 1, count, seed) for count in (2 * half, 2 * half + 1))
+    assert len(even) == min(half, bridges) + min(half, comparisons)
+    assert odd[: len(even)] == even
+    assert len(odd) == len({part.id for (part,) in odd}) == min(len(even) + 1, len(parts))
+
+
 def replayed(sample: Sample) -> dict[str, str]:
     """The questions of a plan with the results filled in, by what they find."""
     outputs: dict[str, dict[str, Json]] = {}

@@ -68,11 +68,13 @@ def test_what_is_broken_is_told_with_its_place(file: Path, text: str | bytes, wh
         read(file, text, 1 << 20)
 
 
-def test_a_value_without_end_is_not_read_on_for_ever(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [1, 5, 101, 1 << 20])
+def test_a_value_without_end_is_not_read_on_for_ever(file: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
-    assert read(file, json.dumps(["x" * 90, "y"])) == ["x" * 90, "y"]
-    with pytest.raises(DataError, match="value 2: the value has more than 100 characters"):
-        read(file, json.dumps(["x", "y" * 300, "z"]))
+    assert read(file, json.dumps(["x" * 98, "y"] * 3), block) == ["x" * 98, "y"] * 3
+    for length in (99, 300):
+        with pytest.raises(DataError, match="value 2: the value has more than 100 characters"):
+            read(file, json.dumps(["x", "y" * length, "z"]), block)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

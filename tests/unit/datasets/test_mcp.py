@@ -13,6 +13,7 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.problem import REFERENCES
 from grid.core.types import Parameter, ToolCall, ToolSpec
 from grid.datasets.mcp import Mcp
+from grid.datasets.mcp_session import specs
 from grid.datasets.mcp_world import same_answer
 from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
@@ -130,6 +131,42 @@ def test_a_pattern_of_a_server_is_never_run(tmp_path: Path) -> None:
     schema = json.dumps({"type": "object", "patternProperties": {"(a+)+$": {}}, "additionalProperties": False})
     tool = ToolSpec("t", "", (Parameter("o", "object", "", schema=schema),))
     assert misfit(ToolCall("t", {"o": {"a" * 40 + "!": 1}}), tool) is None
+
+
+NUMBER = {"type": "object", "properties": {"a": {"type": "integer"}}}
+CHAIN = {f"d{place}": {"items": {"$ref": f"#/$defs/d{place + 1}"}} for place in range(900)} | {"d900": {}}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"patternProperties": {"properties": True, "$ref": True, "default": {"$ref": "#/$defs/n"}}, "$defs": {"n": {}}},
+        {"dependentRequired": {"properties": ["a"], "$ref": ["a"]}},
+        {"dependencies": {"properties": ["a"]}, "$schema": DRAFT_7},
+        {"x-of-our-own": {"properties": 5}},
+    ],
+)
+def test_names_and_keys_of_no_meaning_are_not_read_as_keys_of_a_schema(more: dict[str, Any]) -> None:
+    tools, skipped = specs([{"name": "t", "inputSchema": {**NUMBER, **more}}])
+    assert [(one.name, one.type) for one in tools["t"].parameters] == [("a", "integer")]
+    assert not skipped
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"$schema": "http://[x"},
+        {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"allOf": 5}}, "$schema": DRAFT_7},
+        {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": CHAIN},
+    ],
+)
+def test_a_schema_that_nobody_can_read_takes_its_tool_alone(more: dict[str, Any]) -> None:
+    tools, skipped = specs([{"name": "t", "inputSchema": {**NUMBER, **more}}, {"name": "u", "inputSchema": NUMBER}])
+    assert list(tools) == ["u"]
+    ((record, reason),) = [(one.record, one.reason) for one in skipped]
+    assert record == "tool t"
+    assert "its schema cannot be read" in reason
 
 
 def test_a_tool_with_a_broken_schema_is_left_out_by_name_and_so_are_its_tasks(tmp_path: Path) -> None:
@@ -257,9 +294,20 @@ def test_a_task_that_cannot_be_a_case_is_skipped_with_its_reason(
     assert why in reason
 
 
-def test_a_file_without_any_case_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no calls, answer or expect"):
-        data(tmp_path, rows=[{"id": "odd", "query": "q"}]).case_ids()
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"id": "odd", "query": "q"}', "no calls, answer or expect"),
+        ('{"id": "odd", "query": "q", "calls": [{"tool": "lost"}]}', "left out .*a reference to nothing"),
+        ("", "the file is empty"),
+    ],
+)
+def test_a_file_without_any_case_is_refused_for_its_first_tasks_fault(tmp_path: Path, line: str, why: str) -> None:
+    """Not for that of a tool that no task needs: the mode lists four broken ones."""
+    found = data(tmp_path, "broken")
+    Path(found.path or "").write_text(line, encoding="utf-8")
+    with pytest.raises(ConfigError, match=why):
+        found.case_ids()
 
 
 def test_there_are_references_where_every_task_has_calls(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from grid.cells import deadline
 from grid.cells.run import Stamp, run_chunk
+from grid.contracts.trying import reference_resolves
 from grid.core.errors import ConfigError, DataError, EngineError, ToolError
 from grid.core.problem import Problem
 from grid.core.types import Observation, ToolCall
@@ -250,6 +251,7 @@ def test_a_server_that_is_gone_is_the_infrastructures_failure(tmp_path: Path) ->
         ({"url": None}, "dataset.command", "for a server over HTTP, give dataset.url instead"),
         ({"command": "python"}, "dataset.command", "null, because dataset.url is given"),
         ({"args": ["hunter2"]}, "dataset.args", "null, because this key needs dataset.command"),
+        ({"url": None, "command": "", "headers": {"A": "PATH"}}, "dataset.headers", "this key needs dataset.url"),
         ({"url": "ftp://a/b"}, "dataset.url", "begins with http"),
         ({"url": "http://me:hunter2@a/b"}, "dataset.url", "without a user, a password"),
         ({"url": "http://a/b?key=hunter2"}, "dataset.url", "without a user, a password, a query"),
@@ -391,6 +393,16 @@ def test_a_case_is_resolved_if_what_is_expected_holds_and_all_else(
     expect = [{**COUNTED, "result": 2}, {"tool": "whole", "result": {"items": {"mug": 2}}}]
     found = data(tmp_path, shop[1], [{**TWO, "expect": expect, **more}])
     assert after(found, *(call("add_item", name=name) for name in calls))[0] == resolved
+
+
+@pytest.mark.parametrize("result", [2, 3])
+def test_a_reference_is_tried_with_what_is_expected_and_its_sessions_end(tmp_path: Path, result: int) -> None:
+    one = mcp_http.Shop()
+    row = {**TWO, "calls": [{"tool": "add_item", "arguments": {"name": "mug"}}] * 2}
+    with mcp_http.serving(one) as url:
+        problem = data(tmp_path, url, [{**row, "expect": {**COUNTED, "result": result}}]).problem("two")
+        assert reference_resolves(problem) == (result == 2)
+    assert one.asked[-1][0] == "DELETE"
 
 
 def test_a_state_that_was_not_settled_is_not_resolved(tmp_path: Path, shop: tuple[Any, str]) -> None:

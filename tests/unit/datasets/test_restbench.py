@@ -262,6 +262,35 @@ def test_requests_that_cannot_be_cases_are_told(tmp_path: Path) -> None:
         RestBench(restbench.write(tmp_path, requests={})).case_ids()
 
 
+ODD: list[tuple[list[dict[str, Any]], Any, str | None]] = [
+    ([restbench._in_path("id")], None, "id must be an integer, but the earlier response has"),
+    ([restbench._in_path("id", "boolean")], None, "must be of type boolean"),
+    ([restbench.QUERY | {"name": "q", "schema": {"type": "string", "enum": ["film", "tv"]}}], {"q": "film"}, None),
+]
+
+
+@pytest.mark.parametrize(("parameters", "arguments", "why"), ODD)
+def test_an_odd_parameter_takes_its_request_alone(
+    tmp_path: Path, parameters: list[dict[str, Any]], arguments: Any, why: str | None
+) -> None:
+    """What no call can be made of is skipped; listed values are no search text, whatever the parameter's name."""
+    odd = "/made/{id}" if parameters[0]["in"] == "path" else "/made/list"
+    api = restbench.spec()
+    api["paths"] |= {
+        "/made": restbench._get("Made", restbench._like({"id": "xyz"})),
+        odd: restbench._get("Odd", restbench._like({"name": "x"}), *parameters),
+    }
+    rows = [{"query": "What is on?", "solution": path} for path in (["GET /film/popular"], ["GET /made", f"GET {odd}"])]
+    data = RestBench(restbench.write(tmp_path, api=api, requests=rows), order="file")
+    assert len(data.case_ids()) == 1 + (why is None)
+    assert [why in skip.reason for skip in data.skipped if why] == [True] * (why is not None)
+    if why is None:
+        check_reference(data, data.case_ids()[1])
+        call = data.problem(data.case_ids()[1]).reference.calls["1"]
+        assert call is not None
+        assert call.arguments == arguments
+
+
 def test_spotify_lies_in_the_same_places(tmp_path: Path) -> None:
     path = restbench.write(tmp_path, name="spotify")
     assert RestBench(path, api="spotify").case_ids()[0].startswith("restbench-spotify-")

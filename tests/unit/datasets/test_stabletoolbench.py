@@ -230,6 +230,13 @@ def test_odd_definitions_are_read_as_far_as_they_go(tmp_path: Path) -> None:
             '[{"query": "x", "query_id": 1, "api_list": [{"tool_name": "x"}], "relevant APIs": []}]',
             "query 1: every item of api_list must have category_name, tool_name, api_name",
         ),
+        *(
+            (
+                json.dumps([query(1, "x", [api("A", "B") | {key: value}])]),
+                f"query 1: {key} in an item of api_list must be",
+            )
+            for key, value in (("required_parameters", 5), ("optional_parameters", {"name": "x"}))
+        ),
         ("[", "broken JSON"),
         ("[" * 100_000, "broken JSON"),
         ('["\\ud800"]', "broken JSON"),

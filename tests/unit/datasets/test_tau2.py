@@ -16,7 +16,7 @@ pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.core.engine import Prompt
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory, Verdict
-from grid.datasets.tau2.dataset import UNFINISHED, Tau2, baselines, measure
+from grid.datasets.tau2.dataset import UNFINISHED, Tau2, assertion_prompt, baselines, measure
 from grid.datasets.tau2.package import DomainName, Talk
 from grid.datasets.tau2.world import SAY, Tau2World
 from grid.worlds.simulated import Said
@@ -101,7 +101,7 @@ def test_without_a_judge_only_the_database_is_known(mock: Tau2) -> None:
     assert found["success"] is None
     assert found["success_db"] is True
     assert json.loads(found["reward_parts"]) == {"DB": 1.0, "NL_ASSERTION": None}
-    assert baselines(world) == {}
+    assert baselines(world) == {"nothing_success": None, "transfer_success": None}
     assert baselines(world_of(mock)) == {"nothing_success": False, "transfer_success": False}
 
 
@@ -268,3 +268,19 @@ def test_a_judge_says_whether_statements_are_true(mock: Tau2, place: int | None,
     assert "The agent is polite." in shown
     assert "Agent, at the end: It is done." in shown
     assert "update_task_status" in shown
+
+
+@pytest.mark.parametrize("reply", ["Yes.", None])
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_judge_sees_each_message_once(mock: Tau2, asks: bool, reply: str | None) -> None:
+    """The greeting, the user's first message, what steps say and are told, and the end."""
+    world = world_of(mock).talked_to(Scripted(reply), "Please cancel order 7.")
+    calls = [say("Shall I?")] if asks else []
+    state = run(world, calls, "Done.")
+    told = Observation({"reply": reply}, failed=reply is None)
+    steps = tuple(Step(0, Substep(str(place), "", ""), call, told) for place, call in enumerate(calls))
+    shown = assertion_prompt(state, Trajectory(steps, steps, state), "It is polite.").text()
+    places = [shown.find(one.text) for one in state.said]
+    assert len(state.said) == 3 + 2 * (asks and reply is not None)
+    assert [shown.count(one.text) for one in state.said] == [1] * len(state.said)
+    assert places == sorted(places)

@@ -22,12 +22,13 @@ from grid.settings.check import Job, check_sweep, invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Keep, cells
 from tests.support.configs import SHARED, setting_of
-from tests.support.http_server import LocalServer, completion
+from tests.support.http_server import LocalServer, Reply, completion, refusal
 from tests.support.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
 from tests.support.plans import Says
 from tests.support.tau2 import airline_files, mock_files, mock_task
 
 FIRST = "I want AAA111 cancelled."
+TOO_LONG = refusal(400, "This model's maximum context length is 90 tokens.", code="context_length_exceeded")
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> list[str]:
@@ -44,7 +45,12 @@ class Ran:
     """What came of one cell."""
 
     def __init__(
-        self, path: Path, acts: Sequence[str], says: Sequence[str], monkeypatch: pytest.MonkeyPatch, **planner: Any
+        self,
+        path: Path,
+        acts: Sequence[str],
+        says: Sequence[str | Reply],
+        monkeypatch: pytest.MonkeyPatch,
+        **planner: Any,
     ) -> None:
         """`acts` are the acting model's answers, `says` the user's."""
         monkeypatch.setenv(KEY_ENV, KEY)
@@ -52,7 +58,8 @@ class Ran:
         values = {"path": str(path), "domain": "airline"}
         setting = setting_of(values, planner, dataset="tau2", planner="direct", retriever="none", user="lexical")
         built = replace(build(setting, BudgetConfig()), engine=self.actor, simulating={USER: Simulating(max_retries=1)})
-        with LocalServer(after_load(*(completion(text, prompt=50, output=5) for text in says))) as server:
+        replies = [completion(one, prompt=50, output=5) if isinstance(one, str) else one for one in says]
+        with LocalServer(after_load(*replies)) as server:
 
             async def through() -> Any:
                 user = engine(server.url)
@@ -104,10 +111,14 @@ def test_a_user_who_never_stops_is_ended_by_the_planners_limit(path: Path, monke
     assert ran.row["status"] == "ok"
 
 
-def test_a_user_who_says_nothing_ends_the_run_and_is_counted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = Ran(path, calls(ASK, CANCEL), [FIRST, ""], monkeypatch)
+@pytest.mark.parametrize(("reply", "requests"), [("", 3), (TOO_LONG, 2)])
+def test_a_user_who_says_nothing_ends_the_run_and_is_counted(
+    path: Path, monkeypatch: pytest.MonkeyPatch, reply: str | Reply, requests: int
+) -> None:
+    """An unreadable answer is asked for again once; a conversation that is too long for the model is not."""
+    ran = Ran(path, calls(ASK, CANCEL), [FIRST, reply], monkeypatch)
     assert (ran.row["reward"], ran.row["termination"], ran.row["user_failures"]) == (0.0, "user_error", 1)
-    assert len(ran.asked) == 3, "asked again once"
+    assert (ran.row["error_kind"], len(ran.asked)) == (None, requests)
 
 
 def test_without_a_first_message_the_cell_fails_and_says_who(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +178,8 @@ def test_only_a_language_model_can_be_the_user(path: Path, name: str) -> None:
 @pytest.mark.parametrize("planner", ["react", "fh", "egb_logits", "direct", "lats"])
 def test_a_policy_that_errs_nowhere_tells_what_has_to_be_told(tmp_path: Path, planner: str) -> None:
     told = mock_task("told", reward_basis=["DB", "COMMUNICATE"], communicate_info=["the ferns", "task_1"])
-    root = mock_files(tmp_path, [mock_task(), told])
+    judged = mock_task("judged", reward_basis=["DB", "NL_ASSERTION"], nl_assertions=["The agent is polite."])
+    root = mock_files(tmp_path, [mock_task(), told, judged])
     skills = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0}
     values = {"path": str(root), "domain": "mock"}
     setting = setting_of(values, {}, skills, dataset="tau2", model="simulated", planner=planner, retriever="none")
@@ -178,6 +190,12 @@ def test_a_policy_that_errs_nowhere_tells_what_has_to_be_told(tmp_path: Path, pl
     assert {name: (row["reward"], row["success"]) for name, row in rows.items()} == {
         "tau2-mock-one": (1.0, True),
         "tau2-mock-told": (1.0, True),
+        "tau2-mock-judged": (None, None),
+    }
+    assert {name: row["nothing_success"] for name, row in rows.items()} == {
+        "tau2-mock-one": False,
+        "tau2-mock-told": False,
+        "tau2-mock-judged": None,
     }
     assert rows["tau2-mock-told"]["answer"] == "the ferns; task_1"
     assert rows["tau2-mock-one"]["answer"] is None

@@ -372,6 +372,27 @@ def test_the_lexical_judge_finds_what_names_tell() -> None:
     assert errors(trapped, extraneous=("draw_chart",)) == ("E5",)
 
 
+@pytest.mark.parametrize(
+    ("others", "accepted"),
+    [
+        (("rates_service",), ["rates_service"]),
+        (("draw_chart",), []),
+        (("rates_service", "draw_chart"), ["rates_service"]),
+        (("rates_service", "list_rates", "draw_chart"), ["rates_service", "list_rates"]),
+        (("rates_service", "list_rates", "draw_chart", "sum_up"), ["rates_service", "list_rates"]),
+    ],
+)
+def test_the_lexical_judge_accepts_a_tool_that_is_more_alike_than_half_of_the_others(
+    others: tuple[str, ...], accepted: list[str]
+) -> None:
+    listing = ToolSpec("list_rates", "Shows a sheet of past rates.", ())
+    tools = tuple(tool for tool in (*TOOLS, listing) if tool.name in ("fetch_rates", *others))
+    failed = Step(0, Substep("0", "", ""), RIGHT[0], Observation({"error": "down"}, True), written=RIGHT[0])
+    about = task("broken", tools=tools, broken="fetch_rates", done=(failed,))
+    found = {name: examined(Lexical(), about, predicted(chain(name)))["behaviour"] for name in others}
+    assert found == {name: "alter" if name in accepted else "other" for name in others}
+
+
 def carried_out(plan: Chain | None, draft: Chain | None, *answers: str) -> tuple[Mapping[str, Any], list[Prompt]]:
     """What is said of a plan that was carried out, and what the judge was shown."""
     engine = Fixed(*answers)

@@ -16,6 +16,7 @@ from analysis.tables import rates
 from grid import store
 from grid.core.errors import ConfigError
 from grid.imports import inspect_logs
+from grid.imports.episodes import Found, Names
 from launch import importing
 from launch.main import main
 
@@ -180,6 +181,41 @@ def test_scores_that_are_no_shares_tell_no_success(tmp_path: Path, logs: list[Pa
         importing.take(tmp_path / "log.eval", "inspect", tmp_path / "run", "matches")
 
 
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_scores_whose_names_would_be_equal_are_told_apart(tmp_path: Path, logs: list[Path], form: Any) -> None:
+    """By the whole log, so that names stay as they are where a sample lacks a score or comes with a later import."""
+    from inspect_ai.log import read_eval_log, write_eval_log
+    from inspect_ai.scorer import Score
+
+    log = read_eval_log(str(logs[0]))
+    assert log.samples
+    assert log.results
+    for scorer, name in zip(log.results.scores, ("acc-1", "acc_1"), strict=True):
+        scorer.scorer = name
+    for place, sample in enumerate(log.samples):
+        values: dict[str, Any] = {"acc-1": "IC"[place % 2], "acc_1": "CI"[place % 2]}
+        if not place:
+            values |= {"m": "a word", "m_text": 0.5, f"{'x' * 80}1": 1, f"{'x' * 80}2": 10**400}
+        sample.scores = {name: Score(value=value) for name, value in values.items() if (place, name) != (3, "acc-1")}
+    every, path = log.samples, tmp_path / f"log.{form}"
+    for success in ("acc-1", "acc_1"):
+        run = tmp_path / success
+        for log.samples in (every[:3], every):
+            write_eval_log(log, str(path), format=form)
+            _, found = importing.take(path, "inspect", run, success)
+        assert any("because another score has the name inspect_acc_1" in note for note in found.notes)
+        rows = store.read(run, "episodes", ["success", "scores", "texts"]).to_pylist()
+        scores = [dict(row["scores"]) for row in rows]
+        names = sorted({name for one in scores for name in one})
+        first, second = (name for name in names if name.startswith("inspect_acc_1"))
+        assert first == "inspect_acc_1"
+        assert sorted((one.get(first, -1), one[second]) for one in scores) == [(-1, 0), *[(0, 1)] * 5, *[(1, 0)] * 4]
+        mine = {"acc-1": first, "acc_1": second}[success]
+        assert [row["success"] for row in rows] == [one[mine] == 1 if mine in one else None for one in scores]
+        assert [name for row in rows for name, _ in row["texts"]] == ["inspect_m_text"]
+        assert [len(name) for name in names if "xx" in name] == [64]
+
+
 def test_own_logs_come_back_as_they_were(tmp_path: Path, logs: list[Path]) -> None:
     from launch.export import export
 
@@ -189,6 +225,15 @@ def test_own_logs_come_back_as_they_were(tmp_path: Path, logs: list[Path]) -> No
     names = ["case_id", "trial", "success", "answer", "input_tokens", "output_tokens", "n_steps", "cluster"]
     first, back = (store.read(tmp_path / name, "episodes", names).to_pylist() for name in ("run", "back"))
     assert sorted(map(str, first)) == sorted(map(str, back))
+
+
+@pytest.mark.parametrize("kinds", [("number", "number"), ("text", "number")])
+def test_a_name_belongs_to_the_first_score_that_asks_for_it(kinds: tuple[str, str]) -> None:
+    names, found = Names(), Found()
+    first, second = [names.of("a" * 64, kind, part, found=found) for kind, part in zip(kinds, "bc", strict=True)]
+    assert (first, second[:55], len(second)) == ("a" * 64, "a" * 55, 64)
+    assert [names.of("a" * 64, kind, part) for kind, part in zip(kinds, "bc", strict=True)] == [first, second]
+    assert found.notes == {f"have the score c as {second}, because another score has the name {first}": 1}
 
 
 def test_bad_logs_are_one_line(

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from analysis import load
+from analysis.load import provenance
 from analysis.report import print_report
 from analysis.tables import rates
 from grid import store
@@ -36,7 +38,7 @@ def said(role: str, content: str | None, *calls: tuple[str, dict[str, Any]], **m
     return {"role": role, "content": content, "tool_calls": made or None, "turn_idx": 0, "raw_data": None} | told | more
 
 
-def simulation(case: int, trial: int, reward: float | None, **more: Any) -> dict[str, Any]:
+def simulation(case: int, trial: int | None, reward: float | None, **more: Any) -> dict[str, Any]:
     """Greeting, wish, two calls at once of which the second fails, and the end."""
     returned = {"role": "tool", "requestor": "assistant", "turn_idx": 3}
     messages = [
@@ -49,9 +51,10 @@ def simulation(case: int, trial: int, reward: float | None, **more: Any) -> dict
         said("user", "###STOP###"),
     ]
     told = {"reward": reward, "reward_breakdown": {"DB": reward, "COMMUNICATE": 1.0}, "reward_basis": ["DB"]}
-    return {"id": f"{case}-{trial}", "task_id": f"task-{case}", "trial": trial, "seed": 7 + trial, "timestamp": NOON,
-            "start_time": NOON, "end_time": f"{NOON}.5", "duration": 1.5, "termination_reason": "user_stop",
-            "reward_info": None if reward is None else told, "messages": messages, "skipped": False} | more  # fmt: skip
+    return {"id": f"{case}-{trial}", "task_id": f"task-{case}", "trial": trial, "seed": 7 + (trial or 0),
+            "timestamp": NOON, "start_time": NOON, "end_time": f"{NOON}.5", "duration": 1.5,
+            "termination_reason": "user_stop", "reward_info": None if reward is None else told,
+            "messages": messages, "skipped": False} | more  # fmt: skip
 
 
 def resolved(case: int, trial: int) -> bool:
@@ -177,6 +180,34 @@ def test_the_same_file_again_adds_nothing_and_a_grown_one_what_is_new(
     assert len(load.episodes(run)["planner"].unique()) == 1
 
 
+def test_of_samples_with_one_case_and_trial_the_first_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = [simulation(0, 0, 1.0), simulation(0, 0, 0.0), simulation(0, None, 0.0), simulation(0, 1, 1.0)]
+    path, run = written(tmp_path / "r.json", *some), tmp_path / "run"
+    for new, there in ((3, 0), (0, 3)):
+        imported(path, "--into", run)
+        told = capsys.readouterr().out
+        assert f"{new} new samples, {there} already in the folder" in told
+        assert "  1 have the case and the trial of an earlier sample, and are left out" in told
+    rows = store.read(run, "episodes").to_pylist()
+    assert sorted((row["trial"], row["success"]) for row in rows) == [(0, True), (1, True), (2, False)]
+
+
+def test_parts_of_the_reward_whose_names_would_be_equal_are_told_apart(tmp_path: Path) -> None:
+    some = [simulation(0, trial, 0.0) for trial in range(2)]
+    some[1]["reward_info"]["reward_breakdown"] |= {"db": 1.0, "Reward": 1.0, "termination": 1.0}
+    for success in ("DB", "db"):
+        imported(written(tmp_path / "r.json", *some), "--into", tmp_path / success, "--success", success)
+        rows = store.read(tmp_path / success, "episodes", wide=True).to_pylist()
+        first, second = sorted(rows, key=lambda row: row["trial"])
+        assert (first["success"], second["success"]) == ((False, False) if success == "DB" else (None, True))
+        assert (second["tau2_db"], second["tau2_reward"], second["tau2_termination"]) == (0.0, 0.0, "user_stop")
+        for name in ("tau2_db", "tau2_reward", "tau2_termination"):
+            (other,) = [one for one in second if one.startswith(f"{name}_")]
+            assert (first[other], second[other]) == (None, 1.0)
+
+
 def test_an_import_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, run, made = written(tmp_path / "r.json"), tmp_path / "run", list[Sample]()
 
@@ -239,6 +270,28 @@ def test_imported_runs_are_paired_with_own_ones_by_case_and_told_apart(
     assert len(tables) > 3
     assert all(table.caption.startswith("imported, not run here (τ²-bench's runner); ") for table in tables)
     assert "gpt: imported as recorded by τ²-bench's runner" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([("v", False)], None),
+        ([("v", True)], "tau2 (imported): it is not known whether these are the paper's data; if not, differences"),
+        ([("v", True), ("v", False)], "tau2 (imported): it is not known"),
+        ([("v-simulated", True)], "tau2 (imported): differences"),
+        ([("v-ticket", False), ("v", True)], "tau2 (read from released files or from your own, the ticket"),
+        ([("v", True), ("v-ticket", False)], "tau2 (read from released files or from your own, the ticket"),
+    ],
+)
+def test_of_imported_data_is_said_only_what_is_known(given: list[tuple[str, bool]], said: str | None) -> None:
+    configs = {
+        True: json.dumps({"imported": {"file": "f", "tool": "tau2", "version": None, "sha256": "a"}}),
+        False: "{}",
+    }
+    rows = [{"dataset": "tau2", "dataset_version": version, "config": configs[taken]} for version, taken in given]
+    found = provenance.made_up(pd.DataFrame(rows))
+    assert list(found) == ["tau2"] * (said is not None)
+    assert all(line.startswith(str(said)) for line in found.values())
 
 
 def test_two_files_are_two_settings_whatever_their_labels(tmp_path: Path) -> None:

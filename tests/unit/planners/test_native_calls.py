@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -184,6 +185,30 @@ def test_samples_and_proposals_take_the_first_call_of_each_answer() -> None:
         assert usage == Usage(4, 0, 400, 0, 28)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("calls", "first", "whole"),
+    [([FIND, ("nobody", {})], True, False), ([("nobody", {}), FIND], False, False), ([FIND, QUOTE], True, True)],
+)
+def test_an_answer_is_unreadable_only_where_a_call_that_is_used_is(
+    calls: list[Written], first: bool, whole: bool
+) -> None:
+    one_by_one = SingleStepHorizon(max_calls=1, max_retries=0)
+    planners: list[tuple[ReAct | SingleStepHorizon, bool]] = [(ReAct(max_calls=2), whole), (one_by_one, first)]
+    for planner, used in planners:
+        case = episode(Native([tagged(*calls)]))
+        with suppress(ModelError):
+            asyncio.run(planner.solve(case))
+        assert [not message.unreadable for message in case.messages] == [used]
+
+    async def sampled() -> None:
+        case = episode(Native([tagged(*calls)]))
+        search = Search(case, ReAct())
+        await search.propose([search.root], 2)
+        assert [sorted(message.unreadable) for message in case.messages] == [[] if first else [0, 1]]
+
+    asyncio.run(sampled())
 
 
 def test_a_branch_sees_a_view_for_each_step() -> None:

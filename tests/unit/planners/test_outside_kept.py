@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import pytest
 
 from grid.planners.outside import keeping
 from grid.planners.outside.agent import Command
+from grid.planners.outside.process import Process
 from grid.settings.config import BudgetConfig
 from tests.support.outside import AGENT, left_over, program, run
 
@@ -138,6 +141,25 @@ def test_one_that_waits_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_p
     while (os.path.exists(f"/proc/{pid}") or [*tmp_path.iterdir()]) and time.monotonic() < until:
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_one_that_is_ended_while_it_works_is_ended_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, ended = Process.gone, list[Process]()
+
+    async def counted(process: Process) -> None:
+        ended.append(process)
+        await gone(process)
+
+    async def work() -> int:
+        turn = keeping.Turn(keeping.Program("sleep 600", (), None), {}, "token", lambda: True)
+        while not keeping._keeper()._all:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(keeping.end_waiting)
+        return await turn.ended()
+
+    monkeypatch.setattr(Process, "gone", counted)
+    assert asyncio.run(work()) == -signal.SIGKILL
+    assert len(ended) == 1
 
 
 def test_what_it_started_ends_with_it() -> None:

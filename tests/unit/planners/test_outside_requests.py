@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 from grid.core.engine import MESSAGES, NATIVE, SAMPLE
+from grid.core.errors import BudgetError, EngineError, ToolError
+from grid.core.types import Case, Plan
 from grid.datasets import bfcl_records
 from grid.engines.messages import messages
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.planners.outside import chat, responses
 from grid.planners.outside.chat import RefusedError
 from grid.planners.outside.gateway import gateway
@@ -21,6 +25,7 @@ from grid.planners.outside.session import MOST_AT_ONCE, Session
 from grid.planners.react import ReAct
 from grid.settings.config import BudgetConfig
 from tests.support import agents, bfcl_turns
+from tests.support.kopl_world import kopl_world
 from tests.support.native import FIND, Native, tagged
 from tests.support.native import episode as native_episode
 from tests.support.outside import HIDDEN, PERFECT, program, run
@@ -232,6 +237,30 @@ def test_an_error_of_the_engines_is_the_cells_and_not_the_agents() -> None:
 
     (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
     assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
+
+
+@pytest.mark.parametrize(
+    "error", [None, ToolError("it broke"), EngineError("no server")], ids=lambda e: type(e).__name__
+)
+def test_what_goes_wrong_where_the_answer_is_run_is_the_cells_error(
+    error: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str:
+        await client.chat.completions.create(model="agent-grid", messages=[{"role": "user", "content": "x"}])
+        return "Elbe"
+
+    async def breaks(*given: Any) -> Any:
+        assert error
+        raise error
+
+    case, world = Case("q", "Which river?", Plan(()), answered=True), kopl_world("Elbe", answered=True)
+    monkeypatch.setattr(type(world), "apply", breaks)
+    budget = Budget() if error else Budget(tokens=100)  # a request uses 107
+    episode = Episode(case, world, Talking(["Hm."]), lambda case, substep: world.tools, budget, 1)
+    with pytest.raises(type(error) if error else BudgetError), asyncio.Runner() as runner:
+        runner.run(agents.Doing(what=what).solve(episode))
+    assert episode.budget_reached == (None if error else "tokens")
+    assert episode.best().answer is None
 
 
 def test_more_requests_at_once_than_are_taken_are_refused() -> None:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from grid.core.engine import TextAnswer
+from grid.core.engine import PlanAnswer, Prompt, TextAnswer
 from grid.core.errors import BudgetError
-from grid.core.types import NO_TOOL, ToolCall, Usage
+from grid.core.types import NO_TOOL, ToolCall, Usage, to_json
+from grid.core.untrusted import loads
 from grid.core.util import derive_seed
 from grid.episode.acting import Action
 from grid.episode.progress import Budget
+from grid.planners.astar import AStar
+from grid.planners.best_first import BestFirst
+from grid.planners.dfsdt import DFSDT
+from grid.planners.horizon import FullHorizon
+from grid.planners.lats import LATS
+from grid.planners.mcts import MCTS
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion, Retry
 from grid.planners.self_consistency import SelfConsistency
+from grid.planners.tooltree import ToolTree
+from grid.planners.tot import TreeOfThoughts
 from grid.planners.votes import entropy, vote
+from grid.planners.zero_shot import ZeroShot
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
 from tests.support.engines import RawText, Scripted, UniformRandom
+from tests.support.places import written
+from tests.support.search import Leaving, Script, searched
 from tests.support.world import RIGHT, TOOLS, certain, episode, right_arguments, small_world
 
 UNREADABLE = Action(None, unreadable="no JSON object with a tool")
@@ -157,3 +170,55 @@ def test_seeds_depend_on_every_part_of_their_key_and_on_nothing_else() -> None:
 def test_every_substep_is_decided_once_in_plan_order() -> None:
     trajectory = asyncio.run(ReAct().solve(episode(UniformRandom())))
     assert [step.substep.id for step in trajectory.steps] == list(RIGHT)
+
+
+# A user may leave in the middle of a plan, and then nothing more can be done.
+
+
+class Ahead(Script):
+    """Writes whole plans too, all of them alike."""
+
+    def _texts(self, prompt: Prompt, n: int) -> list[str]:
+        if isinstance(prompt.answer, PlanAnswer):
+            return [to_json({"plan": [loads(written(word)) for word in ("a", "b", "finish")]})] * n
+        return super()._texts(prompt, n)
+
+
+SMALL: Any = {"branching": 2, "max_calls": 3, "thought": 0}
+RUNNING: dict[str, Any] = {
+    "react": ReAct(),
+    "zero_shot": ZeroShot(),
+    "fh": FullHorizon(),
+    "tot": TreeOfThoughts(**SMALL),
+    "tot with an oracle": TreeOfThoughts(**SMALL, oracle_stop=True),
+    "astar": AStar(**SMALL),
+    "astar with an oracle": AStar(**SMALL, oracle_stop=True),
+    "astar step by step": AStar(**SMALL, executes="expanded"),
+    "astar step by step with an oracle": AStar(**SMALL, executes="expanded", oracle_stop=True),
+    "best_first": BestFirst(**SMALL),
+    "dfsdt": DFSDT(**SMALL),
+    "dfsdt compared": DFSDT(**SMALL, order="compared"),
+    "lats": LATS(**SMALL, oracle_stop=True),
+    "mcts": MCTS(**SMALL, rollouts=5),
+    "tooltree": ToolTree(**SMALL, candidates="sampled", rollout="end", result="greedy"),
+}
+
+
+@pytest.mark.parametrize("resolving", ["a", "a b"])
+@pytest.mark.parametrize("planner", RUNNING.values(), ids=RUNNING.keys())
+def test_nothing_is_called_after_the_world_has_ended_the_work(planner: Any, resolving: str) -> None:
+    world = Leaving(leaving=frozenset({"a"}), resolving=frozenset({resolving}))
+    found = searched(planner, Ahead({"": ["a"], "*": ["b", "finish"]}, value={"*": 1.0}), world=world)
+    assert (found.path, world.executed, found.trajectory.end) == ("a", ["a"], ("a",))
+    assert found.trajectory.answer == "a"
+    assert found.episode.resolved_checks == getattr(planner, "oracle_stop", False)
+
+
+@pytest.mark.parametrize("executes", ["end", "expanded"])
+def test_a_search_for_what_resolves_goes_on_beside_the_plan_that_the_world_ended(executes: Any) -> None:
+    script = Ahead({"": ["a", "a", "b"], "a": ["b", "b", "c"], "b": ["c"], "*": ["finish"]}, value={"*": 0.5})
+    world = Leaving(leaving=frozenset({"a"}), resolving=frozenset({"b c"}))
+    planner = AStar(branching=3, max_calls=3, oracle_stop=True, executes=executes)
+    found = searched(planner, script, world=world)
+    assert (found.path, found.episode.resolved_checks) == ("b c finish", 2)
+    assert world.executed == ["a", "b", "b c"]

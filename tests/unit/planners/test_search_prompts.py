@@ -9,7 +9,7 @@ import pytest
 
 from grid.core.engine import ChoiceAnswer, Prompt, Section, ToolCallAnswer, VoteAnswer
 from grid.core.problem import Reference
-from grid.core.types import GIVE_UP, ToolCall, to_json
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.places import Places
@@ -63,6 +63,14 @@ def test_siblings_do_not_confuse_whoever_reads_the_history() -> None:
     assert (place.number, place.right, place.blind) == ("1", "book", True)
     assert Places(REFERENCE).failed(prompt) is None
     assert not Places(REFERENCE).at(deciding([f'{RIGHT} returned {{"item": 1}}'])).blind
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_a_case_without_any_right_call_has_decisions_left_after_any_step(done: int) -> None:
+    lines = [f'{step} -> {{"tool": "other", "arguments": {{}}}} failed: {{}}' for step in range(done)]
+    left = Places(Reference({}, (), followed=False, unsolvable=True)).left(deciding(lines), 2)
+    numbers = [(place.number, place.right) for place in left]
+    assert numbers == [(str(step), FINISH if step else NO_TOOL) for step in range(done, done + 3)]
 
 
 def voted(engine: object, candidates: tuple[str, ...], n: int, exact: bool = False) -> list[float]:

@@ -140,7 +140,10 @@ def one() -> str:
 '''
 
 
-def test_a_block_is_of_this_code_if_only_pages_docstrings_and_comments_have_changed(
+METRIC = "found | number | share | higher | | The old meaning. | an old reason\n"
+
+
+def test_a_block_is_of_this_code_if_only_texts_without_influence_on_figures_have_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def git(*arguments: str) -> str:
@@ -149,7 +152,8 @@ def test_a_block_is_of_this_code_if_only_pages_docstrings_and_comments_have_chan
             ["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
         ).stdout
 
-    files = {"grid/a.py": CODE, "conf/a.yaml": "a: 1  # one\n", "grid/a.txt": "1"}
+    metrics = "grid/core/declared.txt"
+    files = {"grid/a.py": CODE, "conf/a.yaml": "a: 1  # one\n", "grid/a.txt": "1", metrics: METRIC}
     for name, text in {**files, "docs/a.md": "1", "tests/test_a.py": "1", "NOTES.md": "1"}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -162,12 +166,14 @@ def test_a_block_is_of_this_code_if_only_pages_docstrings_and_comments_have_chan
         (tmp_path / name).write_text("2")
     (tmp_path / "grid/a.py").write_text(CODE.replace('"""Old.', '"""New,\n    on two lines.').replace("# old", "# new"))
     (tmp_path / "conf/a.yaml").write_text("# A head.\na: 1\n")
+    (tmp_path / metrics).write_text("# A head.\n" + METRIC.replace("old", "new"))
     git("commit", "-qam", "pages")
     assert readme.is_of_this_code(f"measured at {first} on 2026-11-29, in 3 s")
     assert not readme.is_of_this_code(f"measured at {first}-dirty on 2026-11-29")
     assert not readme.is_of_this_code("measured at 0000000 on 2026-11-29")
     assert not readme.is_of_this_code("measured at an earlier commit")
     changes = {"grid/a.py": CODE.replace("1", "2"), "conf/a.yaml": "a: 2", "grid/a.txt": "2", "grid/new.py": ""}
+    changes |= {metrics: METRIC.replace("share", "calls")}
     for name, text in changes.items():
         before = (tmp_path / name).read_text() if (tmp_path / name).exists() else None
         (tmp_path / name).write_text(text)

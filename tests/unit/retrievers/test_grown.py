@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -93,6 +94,23 @@ def test_tools_are_read_in_every_form(tmp_path: Path) -> None:
         ToolSpec("file_write", "Writes content into a file.", (
             Parameter("content", "string", "What to write", False),), (), "Document"),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_another_form_lack_tools_or_parameters_and_break_nothing(tmp_path: Path, name: str) -> None:
+    """Each value in a file, at whatever depth, is replaced by values of other kinds."""
+    last = {"name": "last", "description": "It is like no other tool.", "parameters": {}}
+    (tmp_path / "all.json").write_text(json.dumps([*changed(FILES[name]), last]))
+    assert read_tools(str(tmp_path))[-1] == ToolSpec("last", "It is like no other tool.", ())
+
+
+def changed(value: Any) -> Iterator[Any]:
+    """The value with one of the values in it, or itself, replaced."""
+    yield from (7, "x", None, True, [7], {"a": 7})
+    if isinstance(value, dict):
+        yield from (value | {key: other} for key, part in value.items() for other in changed(part))
+    elif isinstance(value, list):
+        yield from ([*value[:at], other, *value[at + 1 :]] for at, part in enumerate(value) for other in changed(part))
 
 
 def test_bad_folders_are_told(tmp_path: Path) -> None:

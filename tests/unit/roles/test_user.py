@@ -12,15 +12,16 @@ from grid.roles.customer import Customer, read_message
 from grid.roles.simulation import Simulating
 from grid.text.objects import UnreadableError
 from grid.worlds.simulated import Said
-from tests.support.http_server import LocalServer, completion
+from tests.support.http_server import LocalServer, Reply, completion, refusal
 from tests.support.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
 
 SCENARIO = ("You are a customer.", "Your order is W-7.")
 GREETED = (Said(False, "Hi! How can I help?"),)
+TOO_LONG = refusal(400, "This model's maximum context length is 90 tokens.", code="context_length_exceeded")
 
 
 def asked(
-    monkeypatch: pytest.MonkeyPatch, texts: Sequence[str], *talks: Sequence[Said]
+    monkeypatch: pytest.MonkeyPatch, texts: Sequence[str | Reply], *talks: Sequence[Said]
 ) -> tuple[list[str | None], Customer, list[str]]:
     """What a user that says these texts, one a request, replies to conversations that go side by side."""
     monkeypatch.setenv(KEY_ENV, KEY)
@@ -31,7 +32,8 @@ def asked(
         customer = Customer(client, Simulating(), 7)
         return list(await asyncio.gather(*(customer.reply(SCENARIO, said) for said in talks))), customer
 
-    with LocalServer(after_load(*map(completion, texts))) as server:
+    replies = [completion(text) if isinstance(text, str) else text for text in texts]
+    with LocalServer(after_load(*replies)) as server:
         found, customer = asyncio.run(run(server.url))
         bodies = [str(one.body) for one in server.asked if one.path == CHAT]
     return found, customer, bodies[1:]  # behind the probe
@@ -78,6 +80,11 @@ def test_an_empty_message_is_asked_for_again_and_then_counted(monkeypatch: pytes
     assert (found, customer.failures, len(bodies)) == (["Well."], 0, 2)
     found, customer, bodies = asked(monkeypatch, ["User:"], GREETED)
     assert (found, customer.failures, len(bodies)) == ([None], 1, 4)
+
+
+def test_a_conversation_that_is_too_long_for_the_model_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, customer, bodies = asked(monkeypatch, [TOO_LONG], GREETED)
+    assert (found, customer.failures, len(bodies)) == ([None], 1, 1)
 
 
 def test_of_both_sides_lines_the_customers_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,3 +49,7 @@ def test_what_configs_hold() -> None:
 def test_one_line_shows_what_a_terminal_would_obey() -> None:
     assert one_line("a\n\tb\x1b[31m\u202ec\u2028d") == "a b\\x1b[31m\\u202ec d"
     assert one_line("x" * 50, 10) == "xxxxxxx..."
+    assert one_line("\x1b" * 10, 40) == "\\x1b" * 10
+    for text in ("\x1b" * 11, "\x1b" * 500, "x" * 36 + "\u202ex", "\u202e" * 39):
+        assert len(one_line(text, 40)) == 40
+        assert one_line(text, 40).endswith("...")

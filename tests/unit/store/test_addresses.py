@@ -17,6 +17,7 @@ from grid.core.places import Address, folder_at, unwritable
 from grid.store.__main__ import main
 from tests.support import in_process
 from tests.support.commands import files
+from tests.support.extras import needs
 
 ELSEWHERE = "ftp://there/results"
 COMMANDS = [
@@ -118,6 +119,21 @@ def test_nothing_is_asked_of_a_refused_address() -> None:
     for ask in map(methodcaller, ("exists", "mkdir", "read_bytes", "stat")):
         with pytest.raises(ConfigError, match="ftp://there"):
             ask(folder_at(ELSEWHERE))
+
+
+@needs("obstore")
+def test_an_object_that_is_gone_is_removed_as_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In S3, removing it is no error; in other stores it is one, as here."""
+    from obstore.store import LocalStore
+
+    monkeypatch.setattr(places, "_store_of", lambda *about: LocalStore(tmp_path))
+    address = folder_at("gs://bucket/results/one")
+    address.write_text("text")
+    address.unlink()
+    assert files(tmp_path) == {}
+    address.unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError):
+        address.unlink()
 
 
 def test_what_cannot_be_written_says_from_where_and_what_helps(tmp_path: Path) -> None:

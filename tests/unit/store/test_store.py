@@ -392,6 +392,14 @@ def test_columns_are_selected_in_the_order_asked(tmp_path: Path, table: store.Ta
         store.write(tmp_path, {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt()]})
 
 
+@pytest.mark.parametrize("table", [*get_args(store.Table), *get_args(store.Long)])
+def test_a_column_that_a_table_lacks_is_named(tmp_path: Path, table: store.Table | store.Long) -> None:
+    for _ in range(2):  # an empty folder first, then one with rows
+        with pytest.raises(StoreError, match=r"no (column|metric) .*'colour'"):
+            store.read(tmp_path, table, ["colour"])
+        store.write(tmp_path, {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt()]})
+
+
 @pytest.mark.parametrize("table", get_args(store.Table))
 def test_an_empty_folder_gives_empty_tables(tmp_path: Path, table: store.Table) -> None:
     for root in (tmp_path, tmp_path / "absent"):

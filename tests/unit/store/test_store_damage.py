@@ -201,6 +201,10 @@ def test_a_damaged_file_is_refused_by_name_and_put_aside(tmp_path: Path, how: st
         with pytest.raises(StoreError, match=f"{path}: damaged"):
             use(tmp_path)
     store.check(tmp_path, damage=False)
+    with store.without_damaged():
+        assert store.read(tmp_path, "episodes", ["cell_id"])["cell_id"].to_pylist() == ["b"]
+    with pytest.raises(StoreError, match=f"{path}: damaged"):
+        store.read(tmp_path, "episodes")
     (line,) = store.put_aside(tmp_path)
     assert str(path) in line
     assert "its cells run again" in line

@@ -14,7 +14,11 @@ from grid import store
 from grid.cells import printed
 from grid.core.errors import ConfigError
 from grid.planners.react import ReAct
+from grid.settings.check import Checked, check_sweep
 from grid.settings.setting import Setting
+from grid.store.schema import TABLES, TIMES
+from grid.sweeps.inline import run_inline
+from tests.support.configs import job
 
 SMALL = ("model=simulated", "planner=react,egb_logits", "robustness=none", "dataset.limit=2", "trials=2")
 
@@ -56,11 +60,59 @@ def test_rows_are_there_and_the_same_again_runs_nothing(
     assert "8 already done" in capsys.readouterr().out
 
 
-def test_what_needs_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="if fail_fast is given"):
-        swept(tmp_path, monkeypatch, "fail_fast=3")
-    with pytest.raises(ConfigError, match=r"cluster='inline'.*if budget\.money is given"):
-        swept(tmp_path, monkeypatch, "budget.money=1")
+def checked(root: Path, **changes: Any) -> Checked:
+    return check_sweep([job(root, **{"cluster": {"kind": "inline"}} | changes)])
+
+
+@pytest.mark.parametrize(
+    "tables", [("episodes",), ("metrics",), ("attempts", "cases", "steps", "sections", "messages")]
+)
+def test_damaged_files_are_put_aside_and_their_cells_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tables: tuple[store.Table, ...]
+) -> None:
+    assert run_inline(checked(tmp_path))
+    root = tmp_path / "test"
+    names = [name for name in TABLES["episodes"].names if name not in TIMES]
+    before = store.read(root, "episodes", names)
+    paths = [min((root / table).iterdir()) for table in tables]
+    for path in paths:
+        path.write_bytes(b"x" + path.read_bytes()[1:])
+    assert run_inline(checked(tmp_path))
+    out = capsys.readouterr().out
+    assert all(f"{path} is damaged" in out for path in paths)
+    assert all((root / ".aside" / table).is_dir() for table in tables)
+    assert f", {2 - len({*tables} & {'episodes', 'steps'})} already done" in out
+    assert store.read(root, "episodes", names).equals(before)
+
+
+def test_transcripts_have_no_more_room_than_on_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_inline(checked(tmp_path, store={"root": str(tmp_path), "transcripts_gib": 1e-8}))
+    assert "transcripts reached the limit store.transcripts_gib after 1 cells" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "allowed"),
+    [
+        ("fail_fast", {"fail_fast": 3}, {"fail_fast": None}),
+        ("budget.money", {"budget": {"money": 1.0}}, {"budget": {"money": None}}),
+        ("most_unknown", {"most_unknown": 0.9}, {"most_unknown": None}),
+        ("tracing", {"tracing": "otel"}, {"tracing": "none"}),
+        (
+            "cluster.retries",
+            {"cluster": {"kind": "inline", "retries": 2}},
+            {"cluster": {"kind": "inline", "retries": 0}},
+        ),
+    ],
+)
+def test_keys_that_need_a_cluster_are_refused(
+    tmp_path: Path, key: str, changes: dict[str, Any], allowed: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match=f"cluster='inline': must be local or address if {key} is given"):
+        run_inline(checked(tmp_path, **changes))
+    assert run_inline(checked(tmp_path, **allowed))
+
+
+def test_commands_that_need_a_cluster_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"cluster='inline'.*this command needs a cluster"):
         swept(tmp_path, monkeypatch, "dry_run.pilot=2")
 

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from grid.cells.pilot import (
     trial_of,
 )
 from grid.cells.run import Stamp, run_chunk
+from grid.core.engine import Choice
 from grid.core.errors import EngineError
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
@@ -113,6 +115,23 @@ def test_calls_that_are_used_up_within_cells_are_told(tmp_path: Path) -> None:
         (1, True),
         (2, False),
     ]
+
+
+@pytest.mark.parametrize("cases", [1, 4])
+def test_a_choice_may_cost_more_than_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: int) -> None:
+    """Its passes are known only afterwards; no further cell starts, and none was interrupted."""
+    choose = Lexical.choose
+
+    async def dear(self: Lexical, *given: Any, **how: Any) -> Choice:
+        found = await choose(self, *given, **how)
+        return replace(found, usage=replace(found.usage, forward_passes=4))
+
+    monkeypatch.setattr(Lexical, "choose", dear)
+    planner = {"_target_": "grid.planners.egb.EGBLogits", "trajectories": 1, "threshold": 1.0}
+    checked = plan(tmp_path, cases, planner=planner)
+    calls = pilot_of(checked, 10_000).took[0].calls  # the last one is a choice
+    found = pilot_of(checked, calls - 3)
+    assert (len(found.took), found.calls, found.broken_off, found.why) == (1, calls, False, None)
 
 
 def test_a_cap_lets_none_through_that_it_has_not() -> None:

@@ -36,6 +36,13 @@ def test_points_go_together_and_values_choose_among_them() -> None:
         asked("dataset=other", together=(points,))
 
 
+@pytest.mark.parametrize("lists", [((),), ((("dataset=slate",),), ())])
+def test_a_list_without_points_is_refused(lists: tuple[tuple[tuple[str, ...], ...], ...]) -> None:
+    with pytest.raises(ConfigError, match="at least one point") as caught:
+        asked("planner=a,b", together=lists)
+    assert caught.value.key == "hydra.sweeper.together"
+
+
 @pytest.mark.parametrize(
     ("word", "told"),
     [

@@ -20,11 +20,13 @@ from grid.synthesis.asking import (
     FORM,
     NO_JSON,
     Asker,
+    Broken,
     Checked,
     Item,
     Journal,
     Line,
     Settled,
+    Stage,
     copied,
     fits,
     normal,
@@ -34,7 +36,8 @@ from grid.synthesis.asking import (
 )
 from grid.synthesis.by_queries import by_words
 from grid.synthesis.config import Domain
-from grid.synthesis.substeps import _contradictions, of_case
+from grid.synthesis.slate import gates as table_of_gates
+from grid.synthesis.substeps import _EXAMPLE, _contradictions, of_case
 from tests.support.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
 
 T = TypeVar("T")
@@ -296,6 +299,7 @@ def test_drawn_shapes_are_of_their_complexity(complexity: Complexity) -> None:
     assert {sum(made for _, made in shape.numbered()) for shape in found} == {*calls}
     assert numbers[0][0] == "1.1"
     assert numbers[0] == sorted(numbers[0])
+    assert not {number for one in numbers for number in one} & {*_EXAMPLE}, "models may copy an example"
 
 
 def test_the_place_of_a_substep_does_not_tell_whether_it_calls_a_tool() -> None:
@@ -324,6 +328,20 @@ def test_of_several_attempts_the_fullest_counts_and_of_equals_the_first() -> Non
         return Settled(item, [(line("x"), Checked(tuple(range(count)), ())) for count in kept]).best
 
     assert [best(1), best(1, 2), best(2, 1), best(2, 2), best(0, 0, 1)] == [0, 1, 0, 0, 2]
+
+
+@pytest.mark.parametrize(("kept", "ended"), [([0, 0], "1"), ([1, 0], "0"), ([0, 1], "1")])
+def test_the_rules_broken_in_the_end_are_those_of_what_was_kept_or_of_the_last_answer(
+    kept: list[int], ended: str
+) -> None:
+    tries = [
+        (line("x"), Checked(tuple(range(count)), (Broken(gate=gate, text=""),)))
+        for count, gate in zip(kept, ["first", "last"], strict=True)
+    ]
+    journal: Any = None
+    table = table_of_gates([Stage("plans", journal, [Settled(cast(Any, None), tries)])])
+    _, gates_of, _, _, counts = (list(column.cells) for column in table.columns)
+    assert dict(zip(gates_of, counts, strict=True)) == {"first": str(1 - int(ended)), "last": ended}
 
 
 @given(st.lists(st.tuples(st.text(max_size=9), st.text(max_size=20)), max_size=3, unique_by=lambda pair: pair[0]))

@@ -36,6 +36,12 @@ def given_keys(folder: Path, *more: str) -> list[str]:
         (["order=plans"], "order='plans': "),
         (["retriever=nosuch"], "retriever='nosuch': one of bm25, dense, "),
         (["retriever.nosuch=1"], "retriever.nosuch='1': no such key"),
+        (["seed=${nokey}"], "seed='${nokey}': a value that can be read (Interpolation key 'nokey' not found)"),
+        (["seed=${"], "seed='${': no viable alternative"),
+        (["domain=${"], "domain='${': a value that can be read"),
+        (["model.api_key=${nokey}"], "model.api_key='(not shown)': a value that can be read"),
+        (["domain=~nosuchuser/x"], "domain='~nosuchuser/x': a YAML file"),
+        (["out=~nosuchuser/x"], "out='~nosuchuser/x': a folder (Could not determine home directory.)"),
     ],
 )
 def test_bad_keys(keys: list[str], says: str | None, tmp_path: Path) -> None:

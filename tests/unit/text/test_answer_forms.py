@@ -251,6 +251,12 @@ PLANS: list[tuple[str, list[Call] | str]] = [
     ('{"plan": [{"tool": "find", "arguments": {"order": "A-1"}}, "find"]}', "entry 2 of the plan is not a call"),
     ('{"plan": [{"tool": "find", "colour": "red"}]}', "entry 1 of the plan: 'colour', which is not an argument"),
     ('{"plan": []}', "a plan that is not a list of 1 to 256 calls"),
+    ("[" + '{"tool": "none"}, ' * 256 + '{"tool": "none"}]', "a plan that is not a list of 1 to 256 calls"),
+    (
+        '{"tool_calls": [' + '{"tool": "none"}, ' * 256 + '{"tool": "none"}]}',
+        "a plan that is not a list of 1 to 256 calls",
+    ),
+    ("[" + '{"tool": "none"}, ' * 255 + '{"tool": "none"}]', [NONE] * 256),
     ('{"tool": "find", "arguments": {"order": "A-1"}}', "no JSON object with a plan"),
 ]
 

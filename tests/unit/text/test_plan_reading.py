@@ -153,6 +153,19 @@ def test_what_is_written_is_read_again() -> None:
     assert read_draft('{"plan": [{"tool": "a", "arguments": {"x": "1"}}]}').calls == (ChainCall("a", {"x": "1"}),)
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"plan": [{"tool": "a"}] * (MAX_STEPS + 1)}, "a plan of 257 calls, 256 at most"),
+        ([message("a", {})] * (MAX_STEPS + 1), "a plan of 257 calls, 256 at most"),
+        ({"plan": [{"tool": "a"}, "b"]}, "entry 2 of the plan is not one call"),
+    ],
+)
+def test_what_is_no_draft_is_refused_with_the_reason(value: Any, why: str) -> None:
+    with pytest.raises(UnreadableError, match=why):
+        read_draft(json.dumps(value))
+
+
 def test_no_cut_and_no_changed_character_breaks_the_reading() -> None:
     rng = random.Random(0)
     texts = [json.dumps(PLAN), json.dumps([message("a", {"x": 1}), NONE])]

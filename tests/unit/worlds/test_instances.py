@@ -12,6 +12,14 @@ from grid.worlds import functions
 from grid.worlds.functions import MOST_BYTES, MOST_SHOWN, UncontrolledError, invoke, same_public_state, taken
 
 
+class Untold:
+    def __repr__(self) -> str:
+        return "untold"
+
+    def __str__(self) -> str:
+        raise KeyError("nothing to tell")
+
+
 class Shelf:
     """Things in boxes; `_touched` is its own business."""
 
@@ -48,6 +56,12 @@ class Shelf:
         for _ in range(100_000):
             inner = [inner]
         self.boxes["a"] = inner
+
+    def stream(self) -> None:
+        self.boxes["a"] = (number for number in ())  # type: ignore[assignment]
+
+    def untold(self) -> list[Any]:
+        return [Untold()]
 
     def ring(self) -> None:
         self.boxes["a"].append(self.boxes)
@@ -89,6 +103,7 @@ def test_a_call_is_made_on_a_copy_and_what_it_was_given_stays_the_caller_s() -> 
         ("put", {"thing": 1, "box": "b"}, "Error during execution: 'b'"),
         ("put", {"thing": "x" * 100_001}, "Error during execution: the arguments have more than 100,000 characters"),
         ("grow", {}, f"Error during execution: a state of more than {MOST_BYTES:,} bytes"),
+        ("stream", {}, "Error during execution: cannot pickle 'generator' object"),
     ],
 )
 def test_a_call_that_fails_leaves_the_object_as_it_was(method: str, arguments: dict[str, Json], error: str) -> None:
@@ -121,6 +136,7 @@ def test_what_is_no_json_is_text_and_what_is_long_is_cut() -> None:
     assert decimal.getcontext().prec == before
     assert called("text", size=10).observation.content == {"result": "y" * 10}
     assert called("text", size=10).text == "y" * 10
+    assert called("untold").observation.content == {"result": "[untold]"}
     assert called("text", size=MOST_SHOWN).observation.content == {"result": "y" * MOST_SHOWN + "..."}
 
 

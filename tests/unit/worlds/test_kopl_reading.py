@@ -49,6 +49,7 @@ def with_relation(**fields: object) -> Callable[[Base], object]:
         (with_attribute({"type": "date", "value": "-44-03-15"}), "invalid literal"),  # a date has no year below 1
         (with_attribute({"type": "date", "value": "0000-01-01"}), "year 0 is out of range"),
         (with_attribute({"type": "date", "value": "2001-02-30"}), "day"),
+        (with_attribute({"type": "date", "value": "99999999999-01-01"}), "a number that is too large for a date"),
         (with_attribute({"type": "year", "value": 2003.5}), "invalid literal"),
         (with_attribute({"type": "year", "value": None}), "not NoneType"),
         (with_attribute({"type": "string", "value": 5}), "a string's value must be a text, not int"),
@@ -226,6 +227,8 @@ def test_texts_are_the_references(value: Value, text: str) -> None:
         ("quantity", "ten metres"),
         ("year", ""),
         ("date", "1-2"),
+        ("date", "99999999999-01-01"),
+        ("date", "2003/06/99999999999"),
     ],
 )
 def test_texts_that_are_no_value(kind: str, text: str) -> None:

@@ -136,6 +136,8 @@ def test_later_tools_see_what_was_done_to_an_image() -> None:
     assert walk.call("OCR", image="image_1.jpg").content == look("OCR"), "the image itself stays as it was"
     made = walk.call("TextToImage", keywords="a dog, red hat").content["image"]
     assert walk.call("CountGivenObject", image=made, text="hat").content == {"count": 1}
+    made = walk.call("TextToImage", keywords="y, y").content["image"]
+    assert "ys" in str(walk.call("ImageDescription", image=made).content["description"])
 
 
 def test_the_name_of_an_image_tells_what_is_on_it() -> None:
@@ -187,6 +189,12 @@ Edits = list[tuple[str, dict[str, Json]]]
         ([framed(CUP), written("a", "lt")], [written("a", "lt"), framed(CUP)], True),
         ([framed(CUP)], [framed(CUP), written("a", "lt")], False),
         ([framed(CUP)], [framed(CUP), framed(CUP)], False),
+        ([framed(CUP), framed(CUP, annotation="a")], [framed(CUP, annotation=text) for text in "ab"], True),
+        (
+            [framed(CUP, annotation="a"), framed(CUP, annotation="a")],
+            [framed(CUP, annotation=text) for text in "ab"],
+            False,
+        ),
     ],
 )
 def test_when_two_images_show_the_same(wanted: Edits, made: Edits, same: bool) -> None:

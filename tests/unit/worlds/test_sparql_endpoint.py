@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -216,6 +217,12 @@ def test_a_server_that_hangs_or_is_not_there_is_given_up(monkeypatch: pytest.Mon
             graph.denotes(FILMS)
     with pytest.raises(EngineError, match="ConnectError"):
         graph.denotes(FILMS)
+
+
+def test_without_httpx_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ConfigError, match=r"pip install 'agent-grid\[openai\]'"):
+        EndpointGraph("http://127.0.0.1:1/sparql").denotes(FILMS)
 
 
 @pytest.mark.parametrize(

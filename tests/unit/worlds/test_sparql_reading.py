@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grid.core.errors import DataError
 from grid.worlds.sparql import graph as literals
@@ -71,8 +73,10 @@ def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.Monk
         ("graph.nq:4", "the line has more than 200 bytes"),
     ]
     monkeypatch.setattr(programs, "MAX_BYTES", 5_000)
-    with pytest.raises(DataError, match="more than 5,000 bytes"):
-        programs.in_memory(path)
+    for text in ("x" * 10_000, ("x" * 200 + "\n") * 50):
+        path.write_text(text)
+        with pytest.raises(DataError, match="more than 5,000 bytes"):
+            programs.in_memory(path)
 
 
 def test_only_so_many_lines_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +124,8 @@ def test_what_cannot_be_read_is_an_error_with_the_file(tmp_path: Path) -> None:
         (f"1990^^<{XSD}integer>", Value("1990", f"{XSD}integer")),
         ('"1990"^^string', Value("1990")),
         ('"say \\"so\\""', Value('say "so"')),
+        ('"a^^b"', Value("a^^b")),
+        ('"1990^^integer"', Value("1990^^integer")),
         ("0044", Value("0044", f"{XSD}gYear")),
         ("Elbe", None),
         ("1,000", None),
@@ -145,6 +151,7 @@ def test_words_are_read_as_the_literal_that_they_are(text: str, wanted: Value | 
         "2008-05-08T25:00:00",
         "x^^integer",
         "1^^calendar",
+        '"a"^^"b"',
         "1^^",
         "9" * 2000,
     ],
@@ -152,6 +159,11 @@ def test_words_are_read_as_the_literal_that_they_are(text: str, wanted: Value | 
 def test_a_literal_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(SparqlError):
         literals.read(text)
+
+
+@given(st.lists(st.sampled_from(["^^", '"', "\\", "\n", "integer"]) | st.characters(), max_size=20).map("".join))
+def test_any_text_is_read_again_from_what_a_call_says(text: str) -> None:
+    assert literals.read(literals.spoken(Value(text))) == Value(text)
 
 
 @pytest.mark.parametrize("kind", ["integer", "decimal", "float", "double", "date", "gYear", "gYearMonth", "dateTime"])
