@@ -46,7 +46,7 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
 
     Raises:
         ConfigError: the model does not run in replicas, the cluster has no room for it, or it can never work.
-        GridError: no replica can be loaded. After an error of loading the pool is stopped, even if it ran before.
+        GridError: no replica can be loaded. After an error of loading, a pool that was started here is stopped.
     """
     built = build_engine(model)
     if built.home == "task":

@@ -102,7 +102,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     """Compare two runs side by side.
 
     Raises:
-        GridError: the runs cannot be compared, or --follow, --analysis or --figures is given.
+        GridError: the runs cannot be compared, or an option is given that only applies to one sweep.
     """
     refused = ("follow", "analysis", "wide", "metric", "papers", "by", "figures")
     if option := next((name for name in refused if getattr(arguments, name)), None):

@@ -73,10 +73,10 @@ def episodes(
 
     Unknown success is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is true in
     such rows. The column `disturbed` is true unless the robustness setting is `none`. Planners have the labels of
-    `told_apart`, which depend on the selected rows. Texts are categories in alphabetical order, because even a million
-    rows have few different texts. `further` are additional columns to read, and `where` selects the rows (see
-    `grid.store.read`). `names` are the columns to read, by default those that most tables need; `FEW` are the columns
-    that every frame needs.
+    `told_apart` among all settings of the folder, whatever rows are selected. Texts are categories in alphabetical
+    order, because even a million rows have few different texts. `further` are additional columns to read, and `where`
+    selects the rows (see `grid.store.read`). `names` are the columns to read, by default those that most tables need;
+    `FEW` are the columns that every frame needs.
 
     Raises:
         ConfigError: `unknown` is not one of the allowed values.
@@ -303,10 +303,9 @@ def told_apart(
     """The planners' labels, extended by the retriever and the roles that vary, so that they tell settings apart.
 
     A role is added only if it varies within a model. The pool is added if it is not `all`, and so are refinement and
-    memory if they are used. If labels are still equal,
-    differences between the settings are added, as in `react (seed=1)`. These are differences in keys of their
-    `configs`, in the data or in the code. The `configs` are read only if labels are still equal. If no difference is
-    known, the setting's id is added.
+    memory if they are used. If labels are still equal, differences between the settings are added, as in
+    `react (seed=1)`. These are differences in keys of their `configs`, in the data or in the code. The `configs` are
+    read only if labels are still equal. If no difference is known, the setting's id is added.
 
     If the frame is a selection, `every` has all settings, so that the labels are the same in each selection.
     """

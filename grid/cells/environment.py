@@ -45,7 +45,7 @@ class Environment:
         return [message for requests in self.requests for message in requests.messages]
 
     def failures(self) -> dict[str, int | None]:
-        """For each column that counts unreadable answers of a model, their number; None without such a model."""
+        """For each column that counts failures of a model to answer, their number; None without such a model."""
         unread: Mapping[str, Any] = {
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,

@@ -31,7 +31,7 @@ _CUT = _Cut()
 
 
 def one_line(text: object, limit: int = _LINE) -> str:
-    """A text on one line, cut to `limit` characters; then characters that would not show are written as escapes."""
+    """A text on one line of at most `limit` characters; characters that would not show are written as escapes."""
     flat = " ".join(str(text).split())
     shown = escaped(flat[: limit + 1])  # escapes only lengthen a text
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."

@@ -201,7 +201,7 @@ def planner_label(tool: str, name: str) -> str:
 def score_name(tool: str, *parts: str) -> str:
     """The name of a metric, made from the tool's name and `parts`: lower case, with other characters as underscores.
 
-    The name is cut to 64 characters, so long names may coincide.
+    The name is cut to 64 characters, so long names may coincide; `Names` then gives each score a name of its own.
     """
     return re.sub(r"[^a-z0-9]+", "_", "_".join([tool, *parts]).lower())[:_NAME]
 

@@ -244,7 +244,7 @@ def _scores(
 
 
 def _worth(value: Any) -> float | str | None:
-    """The value of a score, as a number if possible, otherwise as a text; None if it is missing or not finite."""
+    """The value of a score, as a number if possible, otherwise as a text; None if missing, infinite or too large."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag

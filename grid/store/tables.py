@@ -118,7 +118,6 @@ def read(
 
     Raises:
         StoreError: a file is damaged, has an unsupported schema version, or cannot be read; or there is no such column.
-        KeyError: a table other than `episodes` has no such column, and is `scores` or `costs` or has no files.
     """
     root = folder_at(root)
     if table == "scores" or table == "costs":

@@ -47,13 +47,11 @@ from grid.sweeps.session import announce, complete, record, sampled, say
 def run_inline(checked: Checked, report: bool = True) -> bool:
     """Run a sweep in this process; the arguments and the result are the same as for `session.run_checked`.
 
-    `tracing`, `most_unknown` and `cluster.retries` have no effect here, and damaged files are not put aside.
-
     Raises:
         ConfigError: a key is given that only a cluster supports, such as `budget.money`; a package is not installed; or
             most cells would run again only because code has changed, and `accept_code` is not given.
         EngineError: a server does not answer.
-        StoreError: another sweep has locked the folder, a file is damaged, or the folder cannot be read or written to.
+        StoreError: another sweep has locked the folder, or the folder cannot be read or written to.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     _expect_no_cluster_needed(plan)

@@ -177,10 +177,11 @@ class User(Protocol):
     """A model that plays the user, in the role `user`."""
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message after those in `said`. None if no answer can be read, even after all retries.
+        """The user's next message after those in `said`.
+
+        None if no answer can be read even after all retries, or if the conversation does not fit the model's context.
 
         Raises:
-            ContextError: the conversation does not fit the model's context.
             EngineError: the model does not answer.
         """
         ...

@@ -116,7 +116,7 @@ class Bench(Shared):
     running: pool.Pool | None = None
 
     def loaded(self) -> pool.Pool:
-        """The pool of the model's one replica, loaded; the first call starts Ray, and records the time as a figure."""
+        """The pool of the model's one replica, loaded; the first call records the times of connecting and loading."""
         import ray
 
         if self.running is None:

@@ -66,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def exact(bench: Shared) -> None:
     """Measure each variant's greatest difference in probability from brute force, and from the other variants.
 
-    With `--out`, the variants' distributions are also written, to `distributions.json`.
+    With `--out`, the variants' distributions are also written, to `distributions.json`. Raises ConfigError if the
+    results in `--against` have another number of prompts.
     """
     found: dict[str, Any] = {}
     if bench.arguments.against:

@@ -218,7 +218,7 @@ def comparable(value: Value) -> float | str:
 
 
 def sortable(value: Value) -> tuple[bool, float | str]:
-    """The key for sorting literals of all kinds; numbers come before dates."""
+    """The key for sorting literals of all kinds; numbers come before other literals."""
     key = comparable(value)
     return isinstance(key, str), key
 

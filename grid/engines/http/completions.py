@@ -131,7 +131,7 @@ class Completions:
     async def _try_out(self) -> None:
         """Try a short completion, and a conversation if later prompts have one.
 
-        Raises the same errors as `probe` and `_converse`, and also ConfigError if thinking uses all tokens.
+        Raises the same errors as `probe`, and also ConfigError if thinking uses all tokens.
         """
         probed = await self._probed(Probe(ACTOR, 1.0))
         self.counts = not probed.usage.uncounted_answers
@@ -159,7 +159,7 @@ class Completions:
     async def _converse(self, reasoning: tuple[str, str] | None) -> None:
         """Try a conversation; if the server refuses its thought, later requests have no thoughts.
 
-        Raises the same errors as `probe`, but ContextError if the context has no room for `max_tokens`.
+        Raises the same errors as `probe`.
         """
         asked = conversation_probe(self.tools == "native", reasoning)
         asked = handed_over(asked) if self.tools == "native" else asked

@@ -151,9 +151,10 @@ class Session:
             return _told(self._path.steps[-1], action.unreadable)
 
     async def finish(self, answer: str | None) -> None:
-        """End the work; an answer becomes the last step, unless the work is already over or follows an outline.
+        """End the work; the last step is then a finish, with the answer if there is one.
 
-        If an error ends the work instead, `error` contains it.
+        No step is added if the work is already over or follows an outline. If an error ends the work instead, `error`
+        contains it.
         """
         if not self.over.is_set() and self._view and not self._view.guided:
             with suppress(RefusedError):  # the work is over
