@@ -58,7 +58,7 @@ class Shelf:
         self.boxes["a"] = inner
 
     def stream(self) -> None:
-        self.boxes["a"] = (number for number in ())  # type: ignore[assignment]
+        self.boxes["a"] = (word for word in ["a"])  # type: ignore[assignment]
 
     def untold(self) -> list[Any]:
         return [Untold()]
