@@ -367,7 +367,7 @@ def _indented(command: str) -> str:
 # These files contain the figures; if the files counted as code, writing one figure would make the code look changed
 # for the next figure.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
-_NO_FIGURES = (":!*.md", ":!docs", ":!tests", ":!launch/readme.py")  # files on which no figure depends
+_NO_FIGURES = (":!*.md", ":!docs", ":!tests", ":!.ci", ":!launch/readme.py")  # files on which no figure depends
 _METRICS, _PROSE = "grid/core/declared.txt", 5  # the fields from this place on are prose
 
 

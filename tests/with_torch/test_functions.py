@@ -292,5 +292,5 @@ def test_qwens_own_template_takes_the_functions_and_tells_calls_with_doubled_bra
     assert all(text.count(entry) == 1 for entry in native.entries("functions"))
     assert '<tool_call>\n{{"name": <function-name>' in text
     before, behind = made.text(action_prompt(case, at, ACTING)), text
-    assert "no_tool: No tool is called" in before
+    assert NO_TOOL_TEXT in before
     assert before.split("Query:")[1].split("Present substep")[0].split("Tools:")[0] in behind

@@ -213,11 +213,11 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
 
     with head("--num-gpus=2") as address:
         told = command(str(script), address, "hold", "1")
-        assert "1 GPUs are needed (1 for qwen), 0 of 2 GPUs are free" in told
+        assert "1 GPUs are needed (1 for qwen), but 0 of 2 GPUs are free" in told
         line = told.split("`")[1]
         assert "a pool of llama holds 2" in told
         assert line.startswith("agent-grid replicas stop pool-")
         words = line.split()[2:]
         assert "2 replicas stopped" in command(str(ROOT / "launch" / "replicas.py"), *words, "cluster.auth=disabled")
         assert "free" in command(str(script), address, "look", "1")
-        assert "0.5 for qwen), 0 of 2 GPUs are free" in command(str(script), address, "share", "0.5")
+        assert "0.5 for qwen), but 0 of 2 GPUs are free" in command(str(script), address, "share", "0.5")
