@@ -35,4 +35,4 @@ def test_a_sweeps_tables_and_times_are_written_into_readme(
         r"the command took .* s",
         ran,
     )
-    assert re.fullmatch(r"measured at (\w+(-dirty)?|no commit) on \d{4}-\d\d-\d\d", measured)
+    assert re.fullmatch(r"measured at (\w+(-dirty)?|no commit) on \d{4}-\d\d-\d\d, in [\d,]+ s", measured)
