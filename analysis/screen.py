@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,19 +130,21 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
     more = 0
     for (model, dataset), own in places[:_PLACES]:
         plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells come first
-        yield Text(shown(_heading(f"{model} on {dataset}", plain)))
-        here = {"model": model, "dataset": dataset, "robustness": plain["robustness"].iloc[0]}
+        here, robustness = {"model": model, "dataset": dataset}, str(plain["robustness"].iloc[0])
         results, own_cases = (frame[(frame[[*here]] == pd.Series(here)).all(axis=1)] for frame in (settings, cases))
+        less = _less(own_cases, reference, robustness)
+        results, own_cases = (frame[frame["robustness"] == robustness] for frame in (results, own_cases))
+        yield Text(shown(_heading(f"{model} on {dataset}", plain, own_cases[CLUSTER].nunique())))
         more += max(len(results) - most, 0)
-        yield from map(Text, _planners(own_cases, results.head(most), reference, priced))
+        yield from map(Text, _planners(own_cases, results.head(most), less, priced))
         if told := _without_model(root, plain):
             yield Text(shown(told))
     if more:
         yield Text(f"and {more:,} more rows: agent-grid report {root}", style="dim")
     if len(places) > _PLACES:
         yield Text(f"and {len(places) - _PLACES:,} more pairs of a model and a data set", style="dim")
-    less = _LESS.format(reference) if reference else ""
-    said = [f"{_CAPTION}; {less}{_MONEY if priced else _TOKENS}", _FAILED, *[_ASKED] * bool(_asking(cells))]
+    minus = _LESS.format(reference) if reference else ""
+    said = [f"{_CAPTION}; {minus}{_MONEY if priced else _TOKENS}", _FAILED, *[_ASKED] * bool(_asking(cells))]
     yield Text("; ".join(said), style="dim")
 
 
@@ -159,11 +161,12 @@ def _reference(cells: pd.DataFrame) -> str:
     return rates.REFERENCE if rates.REFERENCE in forms else next(iter(alone), "")
 
 
-def _heading(place: str, plain: pd.DataFrame) -> str:
+def _heading(place: str, plain: pd.DataFrame, clusters: int) -> str:
     robustness = str(plain["robustness"].iloc[0])
     disturbed = "undisturbed" if robustness == load.UNCHANGED else one_line(robustness, _NAME)
-    trials = plain["trial"].nunique()
-    told = f"{plain['case_id'].nunique():,} cases" + f" x {trials:,} trials" * (trials > 1)
+    trials, count = plain["trial"].nunique(), plain["case_id"].nunique()
+    told = f"{count:,} cases" + f" in {clusters:,} cluster{'s' * (clusters > 1)}" * (clusters < count)
+    told += f" x {trials:,} trials" * (trials > 1)
     return f"{one_line(place, 2 * _NAME)}, {disturbed}, {told}"
 
 
@@ -177,9 +180,9 @@ def _without_model(root: Path, plain: pd.DataFrame) -> str:
     return _fitting("  without a model: ", known) if known else ""
 
 
-def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced: bool) -> Iterator[str]:
-    """A line for each setting; two lines if its planner's name is long."""
-    less, cost = _less(cases, reference), "money" if priced else "tokens"
+def _planners(cases: pd.DataFrame, results: pd.DataFrame, less: Mapping[str, str], priced: bool) -> Iterator[str]:
+    """A line for each setting; two lines if its planner's name is long. `less`: the result of `_less`."""
+    cost = "money" if priced else "tokens"
     costs = cases.groupby("planner", observed=True)[cost].mean()
     asked = _asking(cases)
     for row in results.to_dict("records"):
@@ -214,12 +217,15 @@ def _row(texts: Sequence[str]) -> str:
     return " ".join(found).rstrip()
 
 
-def _less(cases: pd.DataFrame, reference: str) -> dict[str, str]:
-    """Map each planner to the text of the difference between its success and the reference's success."""
+def _less(cases: pd.DataFrame, reference: str, robustness: str) -> dict[str, str]:
+    """Map each planner to the text of the difference between its success and the reference's, under one setting.
+
+    `cases` are those of all settings: Holm's correction is over all differences, as in the report's table.
+    """
     paired = rates.compared(cases, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
-    rows = rates.corrected(paired).to_dict("records")
+    rows = rates.corrected(paired).query("robustness == @robustness").to_dict("records")
     return {str(row["planner"]): " ".join(rates.marked(row, "success")) for row in rows}
 
 
@@ -261,9 +267,9 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
             ]
         for robustness, part in corrected(rows).groupby("robustness", sort=False) if rows else ():
             told = _changes(part)
-            lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "that lost less"))
+            lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told))
     if lines:
-        yield "change in success under disturbances, in percentage points (*, †: as above; intervals in the report):"
+        yield "change in success under disturbances, in points, largest loss first (*, †: as above; see the report):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"
@@ -284,10 +290,10 @@ def _changes(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
-    """A line with as many texts as fit, then the number of remaining texts, described by `others`."""
+def _fitting(start: str, told: Sequence[str]) -> str:
+    """A line with as many texts as fit, then the number of remaining texts."""
     for count in range(len(told), 0, -1):
-        rest = f", and {len(told) - count:,} {others}" * (count < len(told))
+        rest = f", and {len(told) - count:,} more" * (count < len(told))
         line = start + ", ".join(told[:count]) + rest
         if len(line) <= READABLE:
             return line

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from analysis import load
 from analysis.screen import LINES, _briefly, bar, print_screen
+from analysis.stats.intervals import CLUSTER
 from analysis.tables import rates
 from grid import store
 from tests.unit.analysis.test_tables import NOON, row
@@ -55,6 +56,29 @@ def test_it_tells_who_is_best_by_how_much_and_what_disturbances_take(tmp_path: P
     assert lines.index(react) < lines.index(egb), "the reference stands first"
     (lost,) = (line for line in lines if line.startswith("  broken: "))
     assert lost == "  broken: egb -50.0*†, react +0.0"
+
+
+def test_stars_are_the_reports_where_only_the_number_of_differences_decides(tmp_path: Path) -> None:
+    """The report corrects over the differences under all settings, of which the screen shows those of one."""
+    sizes = {"react": 8, "egb": 14} | {f"same{number}": 8 for number in range(2)}
+    disturbed = ("one", "two", "three")
+    rows = [cell for planner, right in sizes.items() for cell in cells(planner, right)]
+    alone = screen(tmp_path / "alone", rows)
+    rows += [cell for setting in disturbed for planner in sizes for cell in cells(planner, 8, setting)]
+    beside = screen(tmp_path / "beside", rows)
+    for folder, lines in (("alone", alone), ("beside", beside)):
+        paired = rates.corrected(rates.paired_differences(load.episodes(tmp_path / folder)))
+        known = paired[paired["robustness"] == "none"].set_index("planner")
+        for planner in sizes.keys() - {"react"}:
+            (line,) = (line for line in lines if re.match(f" +{planner} ", line))
+            assert " ".join(rates.marked(dict(known.loc[planner]), "success")) in line
+    assert ["†" in line for lines in (alone, beside) for line in lines if " egb " in line[:8]] == [True, False]
+
+
+def test_clusters_are_counted_if_they_are_fewer_than_the_cases(tmp_path: Path) -> None:
+    assert any(line.endswith(", undisturbed, 20 cases") for line in screen(tmp_path / "apart", cells("react", 8)))
+    rows = [one | {CLUSTER: f"c{number % 3}"} for number, one in enumerate(cells("react", 8))]
+    assert any(line.endswith(", undisturbed, 20 cases in 3 clusters") for line in screen(tmp_path / "joined", rows))
 
 
 def test_planners_that_ask_whether_a_case_is_resolved_are_marked(tmp_path: Path) -> None:
