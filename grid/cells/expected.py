@@ -66,10 +66,9 @@ def _form(planner: Planner, guided: bool) -> SinglePass | None:
     """The `SinglePass` of a planner, with `stages` still empty; None if the planner makes no single pass."""
     if not isinstance(planner, BaselineLLM | ReAct | SingleStepHorizon | FullHorizon):
         return None
-    tries = planner.max_retries + 1
     return SinglePass(
         stages=(),
-        answers=tries if planner.temperature else min(tries, 2),  # the same prompt has the same answer
+        answers=planner.max_retries + 1,  # every try has its own prompt, so also its own draw at temperature 0
         fatal=isinstance(planner, SingleStepHorizon),
         blind=isinstance(planner, BaselineLLM),
         replans=planner.max_failed_calls if isinstance(planner, FullHorizon) else None,
