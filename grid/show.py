@@ -20,7 +20,7 @@ from grid.cells import deadline
 from grid.cells.environment import Environment, environment
 from grid.cells.run import episode_of, solve
 from grid.core.engine import ASKED, JUDGE
-from grid.core.errors import ConfigError, GridError
+from grid.core.errors import ConfigError, GridError, nearest
 from grid.core.moved import named_today
 from grid.core.problem import Problem
 from grid.core.untrusted import shown_lines
@@ -126,7 +126,9 @@ def file_of(group: str, name: str, key: str | None = None) -> Any:
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:
         raise ConfigError(
-            key or group, name, f"one of {', '.join(sorted(files))}, or a file of a plugin with --plugin PACKAGE"
+            key or group,
+            name,
+            f"one of {', '.join(sorted(files))}, or a file of a plugin with --plugin PACKAGE{nearest(name, [*files])}",
         )
     return OmegaConf.load(files[name])
 

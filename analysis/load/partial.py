@@ -118,7 +118,11 @@ def _line(dataset: str, reasons: Mapping[str, int]) -> str:
     ranked = sorted(reasons.items(), key=lambda one: -one[1])
     told = "; ".join(f"{count:,}: {reason}" for reason, count in ranked[:_KINDS])
     more = f"; and {len(ranked) - _KINDS:,} more reasons, which run.json lists" if len(ranked) > _KINDS else ""
-    return f"{dataset}: {sum(reasons.values()):,} records are left out, so no result includes them ({told}{more})"
+    count = sum(reasons.values())
+    left_out = f"{count:,} records are left out, so no result includes them"
+    if count == 1:
+        left_out = "1 record is left out, so no result includes it"
+    return f"{dataset}: {left_out} ({told}{more})"
 
 
 def stopped(episodes: pd.DataFrame) -> list[str]:

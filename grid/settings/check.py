@@ -97,7 +97,9 @@ class Checked:
                     f"{name}: {len(own) - MOST_REASONS:,} more tasks are left out (agent-grid data --check names them)"
                 )
             others = by_kind(skip for skip in skips if not skip.place)
-            lines += [f"{name}: {count} records skipped: {reason}" for reason, count in others.items()]
+            lines += [
+                f"{name}: {count:,} record{'s' * (count > 1)} skipped: {reason}" for reason, count in others.items()
+            ]
         return lines
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import provenance
+from analysis.load import partial, provenance
 from grid import store
 from grid.cluster import connection as cluster
 from grid.core.types import Skipped
@@ -58,17 +58,21 @@ def test_reasons_that_differ_in_a_records_own_words_are_of_one_kind() -> None:
 def test_a_task_of_ones_own_file_has_a_line_before_the_sweep(results: Path, tmp_path: Path) -> None:
     own = Skipped("desk-0003", "there is no tool", "desk.jsonl:3")
     found = replace(
-        checked(tmp_path / "more", tmp_path), skipped={"desk": [own, Skipped("r", "odd"), Skipped("s", "odd")]}
+        checked(tmp_path / "more", tmp_path),
+        skipped={"desk": [own, Skipped("r", "odd"), Skipped("s", "odd"), Skipped("t", "even")]},
     )
     assert found.skipped_lines() == [
         "desk: a task is left out: desk.jsonl:3 (desk-0003): there is no tool",
         "desk: 2 records skipped: odd",
+        "desk: 1 record skipped: even",
     ]
 
 
 def test_it_is_in_the_record_of_the_run_and_the_latest_counts(results: Path) -> None:
     assert store.runs(results).get("skipped") == {"apb": {PICTURES: 3, "the query is missing or empty": 1}}
     run = store.runs(results)["runs"][0]
+    store.record_run(results, run, {}, {"other": {"a reason": 1}})
+    assert partial.skipped(results)["other"] == ("other: 1 record is left out, so no result includes it (1: a reason)")
     store.record_run(results, run, {}, {"other": {"a reason": 2}})
     assert store.runs(results).get("skipped") == {
         "apb": {PICTURES: 3, "the query is missing or empty": 1},

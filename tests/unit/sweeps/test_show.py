@@ -83,6 +83,7 @@ def test_what_the_evaluator_is_asked_is_printed_behind_the_rest(
         (["slates", "0"], "dataset='slates': one of"),
         (["slate", "1000"], "case='1000'"),
         (["slate", "0", "--planner", "best"], "planner='best': one of"),
+        (["slate", "0", "--planner", "raect"], "(did you mean react?)"),
         (["slate", "0", "planner=[react]"], "or one of its files, planner=NAME"),
         (["slate", "0", "planner=best"], "planner='best': one of"),
         (["slate", "0", "planer.samples=3"], "planer="),
