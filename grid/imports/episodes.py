@@ -107,7 +107,11 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of a run (τ²-bench: one simulation), which becomes one of our cells."""
+    """One sample of a run (τ²-bench: one simulation), which becomes one of our cells.
+
+    `case_id`: as in our data set, if there is one; `filed`: the case's id in the file, if it differs. Cells' ids are
+    made from the file's, so that a file that was imported before is recognised.
+    """
 
     case_id: str
     trial: int
@@ -131,6 +135,7 @@ class Sample:
     max_tokens: int | None = None
     wall_seconds: float | None = None
     case_seconds: float | None = None
+    filed: str | None = None
 
 
 @dataclass
@@ -175,7 +180,7 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
 
         def taken() -> Iterator[Sample]:
             for sample in read(wanted, found):
-                met.add(_cell_id(source, sample.case_id, sample.trial))
+                met.add(_cell_id(source, sample.filed or sample.case_id, sample.trial))
                 yield sample
 
         samples = taken()
@@ -291,7 +296,7 @@ def _rows(
     }
     for sample in samples:
         ids = {
-            "cell_id": _cell_id(source, sample.case_id, sample.trial),
+            "cell_id": _cell_id(source, sample.filed or sample.case_id, sample.trial),
             "attempt_id": f"{IMPORTED}-{source.sha256[:16]}",
         }
         case, steps = _case(sample), _steps(ids, sample)

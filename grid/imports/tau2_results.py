@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,10 @@ def _samples(results: _Results, rule: str, wanted: Any, found: Found) -> Iterato
         place = places[run.task_id] = places.get(run.task_id, -1) + 1
         trial = run.trial if run.trial is not None else place
         if wanted(run.task_id, trial):
-            yield _sample(run, trial, tasks.get(run.task_id), rule, _scores(run, names, found), found)
+            domain = results.info.environment_info.domain_name
+            sample = _sample(run, trial, tasks.get(run.task_id), rule, _scores(run, names, found), found)
+            # The id that the case has in our data set, so that imported runs are paired with a sweep's.
+            yield replace(sample, case_id=f"{TOOL}-{domain}-{run.task_id}", filed=run.task_id)
 
 
 def _sample(

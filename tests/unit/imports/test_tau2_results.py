@@ -27,6 +27,7 @@ from launch.main import main
 
 NOON = "2026-01-01T12:00:00"
 CASES, TRIALS = 12, 2
+TASK = "tau2-retail-task-"  # what a case's id begins with
 
 
 def said(role: str, content: str | None, *calls: tuple[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -95,9 +96,9 @@ def test_rows_say_what_the_file_says(tmp_path: Path) -> None:
     assert imported(written(tmp_path / "r.json"), "--into", tmp_path / "run") == 0
     rows = store.read(tmp_path / "run", "episodes", wide=True).to_pylist()
     assert {(row["case_id"], row["trial"]): row["success"] for row in rows} == {
-        (f"task-{case}", trial): resolved(case, trial) for case in range(CASES) for trial in range(TRIALS)
+        (f"{TASK}{case}", trial): resolved(case, trial) for case in range(CASES) for trial in range(TRIALS)
     }
-    row = next(row for row in rows if (row["case_id"], row["trial"]) == ("task-3", 0))
+    row = next(row for row in rows if (row["case_id"], row["trial"]) == (f"{TASK}3", 0))
     assert (row["model"], row["planner"], row["dataset"]) == ("gpt", "tau2:llm_agent", "tau2/retail")
     assert (row["robustness"], row["user"]) == ("none", "sim")
     assert (row["tau2_reward"], row["tau2_db"], row["tau2_communicate"]) == (1.0, 1.0, 1.0)
@@ -135,7 +136,7 @@ def test_rows_say_what_the_file_says(tmp_path: Path) -> None:
     assert called.text() == "Hi!\n\nI want 3"
     assert called.answers == ('I look.\nlook({"place": 3})\ncancel({})',)
     assert done.text().endswith("seen 3\n\nError: no")
-    (case,) = [one for one in store.read(tmp_path / "run", "cases").to_pylist() if one["case_id"] == "task-3"]
+    (case,) = [one for one in store.read(tmp_path / "run", "cases").to_pylist() if one["case_id"] == f"{TASK}3"]
     assert (case["query"], case["calls"][0]["tool"]) == ("I want 3", "look")
 
 
@@ -152,15 +153,15 @@ def test_what_is_not_known_is_null_and_no_zero(tmp_path: Path) -> None:
     path = written(tmp_path / "r.json", free, unmeasured, skipped, broken, most)
     assert imported(path, "--into", tmp_path / "run") == 0
     rows = {row["case_id"]: row for row in store.read(tmp_path / "run", "episodes", wide=True).to_pylist()}
-    assert (rows["task-0"]["money"], rows["task-0"]["input_tokens"]) == (None, 200)
-    assert [rows["task-1"][name] for name in ("success", "llm_calls", "input_tokens", "money")] == [None] * 4
-    assert [rows["task-2"][name] for name in ("success", "error_kind", "wall_seconds")] == [
+    assert (rows[f"{TASK}0"]["money"], rows[f"{TASK}0"]["input_tokens"]) == (None, 200)
+    assert [rows[f"{TASK}1"][name] for name in ("success", "llm_calls", "input_tokens", "money")] == [None] * 4
+    assert [rows[f"{TASK}2"][name] for name in ("success", "error_kind", "wall_seconds")] == [
         None,
         "infrastructure",
         None,
     ]
-    assert [rows["task-3"][name] for name in ("success", "status", "error_kind")] == [False, "failed", "model"]
-    assert [rows["task-4"][name] for name in ("success", "status", "budget_reached")] == [False, "ok", "steps"]
+    assert [rows[f"{TASK}3"][name] for name in ("success", "status", "error_kind")] == [False, "failed", "model"]
+    assert [rows[f"{TASK}4"][name] for name in ("success", "status", "budget_reached")] == [False, "ok", "steps"]
 
 
 def test_the_same_file_again_adds_nothing_and_a_grown_one_what_is_new(
@@ -192,6 +193,20 @@ def test_of_samples_with_one_case_and_trial_the_first_is_taken(
         assert "  1 have the case and the trial of an earlier sample, and are left out" in told
     rows = store.read(run, "episodes").to_pylist()
     assert sorted((row["trial"], row["success"]) for row in rows) == [(0, True), (1, True), (2, False)]
+
+
+def test_a_file_whose_rows_have_the_case_ids_of_an_earlier_version_adds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "r.json")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(tau2_results, "replace", lambda sample, **_: sample)
+        importing.take(path, "tau2", tmp_path / "run")
+    before = store.read(tmp_path / "run", "episodes")
+    assert before["case_id"].to_pylist()[0].startswith("task-")
+    _, found = importing.take(path, "tau2", tmp_path / "run")
+    assert (found.new, found.there) == (0, CASES * TRIALS)
+    assert store.read(tmp_path / "run", "episodes").equals(before)
 
 
 def test_parts_of_the_reward_whose_names_would_be_equal_are_told_apart(tmp_path: Path) -> None:
@@ -244,7 +259,7 @@ def own(root: Path) -> Path:
     rows = [
         {"cell_id": f"{case}-{trial}", "cell_key": f"{case}-{trial}", "setting_id": "s", "model": "gpt",
          "engine": "vllm", "planner": "react", "dataset": "tau2", "dataset_version": "v", "robustness": "none",
-         "retriever": "bm25", "pool": "all", "case_id": f"task-{case}", "cluster": f"pair-{case // 2}",
+         "retriever": "bm25", "pool": "all", "case_id": f"{TASK}{case}", "cluster": f"pair-{case // 2}",
          "depth": case, "trial": trial, "attempt_id": "a", "status": "ok", "success": case % 2 == 0, "config": "{}",
          "created_at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}
         for case in range(CASES) for trial in range(TRIALS)
@@ -260,7 +275,7 @@ def test_imported_runs_are_paired_with_own_ones_by_case_and_told_apart(
     imported(written(tmp_path / "r.json"), "--into", run, "--dataset", "tau2")
     frame = load.episodes(run, ["depth"])
     assert set(frame["planner"]) == {"react", "tau2:llm_agent"}
-    theirs = frame[(frame["planner"] == "tau2:llm_agent") & (frame["case_id"] == "task-5")]
+    theirs = frame[(frame["planner"] == "tau2:llm_agent") & (frame["case_id"] == f"{TASK}5")]
     assert (set(theirs["cluster"]), set(theirs["depth"])) == ({"pair-2"}, {5})
     (paired,) = rates.compared(rates.by_case(frame).rows).to_dict("records")
     wins = [sum(resolved(case, trial) for trial in range(TRIALS)) / TRIALS for case in range(CASES)]
@@ -311,7 +326,7 @@ def test_what_is_planned_and_not_there_is_said(tmp_path: Path, capsys: pytest.Ca
 def test_texts_that_no_table_can_hold_are_written_so_that_it_can(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(json.dumps(results()).replace("I want 3", "\\ud800 \\u001b[31m"))
     assert imported(tmp_path / "r.json", "--into", tmp_path / "run") == 0
-    (case,) = [one for one in store.read(tmp_path / "run", "cases").to_pylist() if one["case_id"] == "task-3"]
+    (case,) = [one for one in store.read(tmp_path / "run", "cases").to_pylist() if one["case_id"] == f"{TASK}3"]
     assert case["query"] == "? \x1b[31m"
 
 
